@@ -194,7 +194,7 @@ class Console:
         return found is not None
 
     async def _ask_prices(self, row_id: str) -> bool:
-        found = await self.decision(row_id)
+        found = await self.decision(row_id) or {"policies": {}}
         self.prices.take(row_id, found["policies"])
         return bool(found["policies"])
 
@@ -285,13 +285,14 @@ class Console:
         except msgspec.MsgspecError:
             return None
 
-    async def decision(self, row_id: str) -> dict[str, Any]:
-        """What one decision would have cost by each policy. ``row_id``: as in ``decided``."""
+    async def decision(self, row_id: str) -> dict[str, Any] | None:
+        """What one decision would have cost by each policy. ``row_id``: as in ``decided``; None if it cannot be one."""
         if known := self.prices.of(row_id):
             return {"policies": known, "problem": ""}
-        found, problem = await self.peers.ask_scheduler(
-            "/explain", {"decision": decision_id(row_id)}
-        )
+        decision = decision_id(row_id)
+        if not decision:
+            return None
+        found, problem = await self.peers.ask_scheduler("/explain", {"decision": decision})
         return {"policies": (found or {}).get("policies") or {}, "problem": problem}
 
     async def queues(self) -> dict[str, Any]:

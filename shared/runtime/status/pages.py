@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeGuard
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Mount, Route, compile_path
+from starlette.routing import BaseRoute, Mount, Route, compile_path
 
 from shared.concurrency.clock import Clock
 from shared.distribution.version import VERSION
@@ -119,7 +120,7 @@ def _explain_refusals(app: FastAPI) -> None:
     async def refuse(request: Request, error: HTTPException) -> Response:
         method, path, headers = request.method, request.url.path, error.headers or {}
         if error.status_code == 404:
-            offered = [route.path for route in app.routes if isinstance(route, Route | Mount)]
+            offered = [route.path for route in app.routes if _is_offered(route)]
             text = f"no {path[:100]} here; there are {', '.join(dict.fromkeys(offered))}"
         elif error.status_code == 405:
             text = f"{method} {path[:100]} is not offered; use {headers.get('Allow', 'GET')}"
@@ -131,6 +132,11 @@ def _explain_refusals(app: FastAPI) -> None:
     async def name_parameters(request: Request, error: RequestValidationError) -> Response:
         faults = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors())
         return JSONResponse({"error": "; ".join(faults)[:500]}, status_code=422)
+
+
+def _is_offered(route: BaseRoute) -> TypeGuard[Route | Mount]:
+    """Files of a page, which the OpenAPI document leaves out too, would hide the others in a list."""
+    return isinstance(route, Mount) or (isinstance(route, Route) and route.include_in_schema)
 
 
 def _serve_question(app: FastAPI, question: Question) -> None:

@@ -343,3 +343,18 @@ async def test_a_decision_that_nobody_can_explain_says_why(console: Console) -> 
     assert status == 200
     assert found["policies"] == {}
     assert "scheduler" in found["problem"]
+
+
+@pytest.mark.parametrize("wrong", ["", "unknown", "%00", "..%2f"])
+async def test_what_is_no_row_of_decisions_is_not_there(console: Console, wrong: str) -> None:
+    """The scheduler was asked for a decision without an id, and asked back for a node."""
+    status, found = await console.get(f"/api/decision?id={wrong}")
+    assert status == 404
+    assert "is not there" in found["error"]
+
+
+async def test_a_wrong_path_is_answered_with_the_pages_not_with_each_file(console: Console) -> None:
+    status, found = await console.get("/api/nope")
+    assert status == 404
+    assert "/api/cluster" in found["error"]
+    assert ".js" not in found["error"]
