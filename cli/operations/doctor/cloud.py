@@ -16,13 +16,21 @@ from cli.operations.interruption import findings_of, queue_name
 from cli.stack.cluster import listed
 from shared.cloud.client.session import Cloud
 from shared.cloud.ec2.records import tag_specification
+from shared.domain import labels as keys
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
 from shared.kube.client import Kube
-from shared.kube.resources import EC2_NODE_CLASSES, MACHINES, NODE_CLAIMS
+from shared.kube.resources import (
+    AWS_NODE_TEMPLATES,
+    EC2_NODE_CLASSES,
+    MACHINES,
+    NODE_CLAIMS,
+    Resource,
+)
 
 CREDENTIALS = "export AWS_REGION and credentials, best those of a service's role (deploy/iam)"
 POLICIES = "create the roles anew: deploy/iam, or its CloudFormation or Terraform"
 NAME = "dovetail-doctor"
+MISSING = "kubectl get ec2nodeclasses,awsnodetemplates,nodeclaims,machines"
 TYPES = {"arm64": "m6g.large"}
 Json = dict[str, Any]
 
@@ -77,7 +85,7 @@ async def _tried(installation: Installation, cloud: Cloud) -> AsyncIterator[Find
         check = f"EC2 allows {name}"
         request = requests.get(name)
         if isinstance(request, str) or request is None:
-            yield not_checked(check, str(request), "kubectl get ec2nodeclasses,nodeclaims,machines")
+            yield not_checked(check, str(request), MISSING)
             continue
         try:
             await call(request)
@@ -105,16 +113,27 @@ async def _requests(installation: Installation) -> Mapping[str, Json | str]:
 
 
 async def _launch_requests(kube: Kube, cluster: str) -> dict[str, Json | str]:
-    for raw in await listed(kube, EC2_NODE_CLASSES):
-        status = raw.get("status") or {}
-        if all(status.get(part) for part in ("amis", "subnets", "securityGroups")):
-            return dict(launch_requests(raw["metadata"]["name"], status, cluster))
-    why = "no EC2NodeClass has found its images, subnets and security groups yet"
+    for resource in (EC2_NODE_CLASSES, AWS_NODE_TEMPLATES):
+        for raw in await listed(kube, resource):
+            status = raw.get("status") or {}
+            if all(status.get(part) for part in ("amis", "subnets", "securityGroups")):
+                tags = launch_tags(resource, raw["metadata"]["name"], cluster)
+                return dict(launch_requests(status, tags))
+    why = "no EC2NodeClass or AWSNodeTemplate has found its images, subnets and security groups yet"
     return dict.fromkeys(("CreateLaunchTemplate", "CreateFleet", "RunInstances"), why)
 
 
-def launch_requests(node_class: str, status: Json, cluster: str) -> dict[str, Json]:
-    """The three calls with the tags of a launch, which the policies ask for."""
+def launch_tags(resource: Resource, node_class: str, cluster: str) -> dict[str, str]:
+    """The tags of a launch with a class of this kind, which the policies of its generation ask for."""
+    owned = {f"kubernetes.io/cluster/{cluster}": "owned"}
+    if resource is AWS_NODE_TEMPLATES:
+        return {**owned, keys.PROVISIONER_NAME: NAME, keys.MANAGED_BY: cluster}
+    named = {"eks:eks-cluster-name": cluster, keys.NODE_CLASS: node_class}
+    return {**owned, **named, keys.NODE_POOL: NAME}
+
+
+def launch_requests(status: Json, tags: dict[str, str]) -> dict[str, Json]:
+    """The three calls for a node class with this status."""
     image, subnet = status["amis"][0]["id"], status["subnets"][0]["id"]
     groups = [group["id"] for group in status["securityGroups"]]
     requirements = status["amis"][0].get("requirements") or []
@@ -122,10 +141,6 @@ def launch_requests(node_class: str, status: Json, cluster: str) -> dict[str, Js
         v for one in requirements if one.get("key") == "kubernetes.io/arch" for v in one["values"]
     ]
     kind = TYPES.get(arch[0] if arch else "", "m5.large")
-    tags = {
-        f"kubernetes.io/cluster/{cluster}": "owned", "eks:eks-cluster-name": cluster,
-        "karpenter.sh/nodepool": NAME, "karpenter.k8s.aws/ec2nodeclass": node_class,
-    }  # fmt: skip
     named = {"LaunchTemplateName": NAME, "Version": "$Latest"}
     configuration = {
         "LaunchTemplateSpecification": named,

@@ -170,6 +170,17 @@ async def test_all_is_well_and_nothing_was_changed(world: World, redis_server: R
     assert {one["action"] for one in writes} - dry <= queue
 
 
+async def test_node_templates_alone_are_checked_as_well(world: World) -> None:
+    """v1alpha5, as after the README's first steps: launches were not tried for want of an EC2NodeClass."""
+    group, terms = "karpenter.k8s.aws", {"karpenter.sh/discovery": "a"}
+    status = world.store.delete("ec2nodeclasses", "default", group=group)["status"]
+    spec = {"subnetSelector": terms, "securityGroupSelector": terms}
+    body = {"metadata": {"name": "default"}, "spec": spec}
+    world.store.create("awsnodetemplates", body, group=group)
+    set_status(world.store, "awsnodetemplates", group, status)
+    assert await world.failures("iam", "classes") == {}
+
+
 async def dump(server: RedisServer) -> list[bytes]:
     from shared.redis.bus.connection import call, connect
 

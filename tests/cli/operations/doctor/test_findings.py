@@ -9,10 +9,11 @@ import pytest
 
 from cli.operations.doctor.classes import class_finding
 from cli.operations.doctor.clocks import skew_finding
-from cli.operations.doctor.cloud import launch_requests
+from cli.operations.doctor.cloud import launch_requests, launch_tags
 from cli.operations.doctor.cluster import definition_problem, version_finding
 from cli.operations.doctor.redis import findings_of
 from cli.operations.doctor.rights import accounts_of
+from shared.kube.resources import AWS_NODE_TEMPLATES, EC2_NODE_CLASSES, Resource
 from shared.redis.inspection import ServerFacts
 
 FACTS = ServerFacts("7.2.1", "noeviction", 10, 100, True, False, 0.0)
@@ -93,18 +94,25 @@ def test_a_class_that_found_nothing_is_not_well() -> None:
     assert found.mend.startswith("kubectl edit awsnodetemplate default")
 
 
-def test_dry_runs_have_the_tags_that_the_policies_ask_for() -> None:
+@pytest.mark.parametrize(
+    ("resource", "tag"),
+    [
+        (EC2_NODE_CLASSES, "karpenter.sh/nodepool"),
+        (AWS_NODE_TEMPLATES, "karpenter.sh/provisioner-name"),
+    ],
+)
+def test_dry_runs_have_the_tags_that_the_policies_ask_for(resource: Resource, tag: str) -> None:
     status = {
         "amis": [{"id": "ami-1", "requirements": [{"key": "kubernetes.io/arch", "values": ["arm64"]}]}],
         "subnets": [{"id": "subnet-1"}], "securityGroups": [{"id": "sg-1"}],
     }  # fmt: skip
-    found = launch_requests("default", status, "production")
+    found = launch_requests(status, launch_tags(resource, "default", "production"))
     assert found["RunInstances"]["InstanceType"] == "m6g.large"
     for request in found.values():
         for specification in request["TagSpecifications"]:
             tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
             assert tags["kubernetes.io/cluster/production"] == "owned"
-            assert tags["karpenter.sh/nodepool"]
+            assert tags[tag]
 
 
 def test_every_service_has_rights_in_the_manifests() -> None:
