@@ -190,7 +190,13 @@ def app() -> None:
 
 
 def end_in_order() -> None:
-    """SIGTERM and SIGHUP end this process as Ctrl-C does. One that is ignored, as under nohup, stays so."""
+    """SIGTERM and SIGHUP end this process as Ctrl-C does. One that is ignored, as under nohup, stays so.
+
+    Output that the shell closed (``>&-``) goes nowhere: Python has None there, which libraries do not expect.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  to the process' end
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)

@@ -189,3 +189,22 @@ def test_logs_follows_what_comes(tmp_path: Path) -> None:
             assert following.stdout.readline() == "after\n"
         finally:
             following.terminate()
+
+
+@pytest.mark.parametrize(
+    "words", [("top", "--once"), ("status", "--watch"), ("validate", "-f", "-")]
+)
+def test_a_closed_standard_output_is_no_defect(words: tuple[str, ...], tmp_path: Path) -> None:
+    """As with ``>&-`` in a shell: Python has None there, which libraries do not expect."""
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "cli.main", *words],
+        env={"PATH": os.environ["PATH"], "DOVETAIL_DIRECTORY": str(tmp_path), "PYTHONPATH": "."},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert "dovetail: " in done.stderr
