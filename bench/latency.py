@@ -1,16 +1,18 @@
 """Latency from the last of 400 pods to CreateFleet, without the batch window.
 
-Start a stack (`dovetail up --detach`), source its environment, and run `python bench/latency.py`. It prints the time
+Start a stack (`dovetail up --detach`), source its environment, and run `python -m bench.latency`. It prints the time
 beyond the idle window, per round and as a median. Pods are timed by a watch, CreateFleet by the AWS emulator; both use
 this machine's clock.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import random
 import statistics
+import sys
 import time
 from contextlib import aclosing
 
@@ -28,6 +30,7 @@ PODS_WANTED = 400
 IDLE_SECONDS = 1.0
 ROUNDS = 3
 ROUND_SECONDS = 120
+NEEDED = ("KUBECONFIG", "AWS_ENDPOINT_URL")
 
 
 async def apply(kube: Kube) -> None:
@@ -91,7 +94,7 @@ async def one_round(kube: Kube, session: aiohttp.ClientSession) -> float:
     return (launched - added - IDLE_SECONDS) * 1000
 
 
-async def main() -> None:
+async def measure() -> None:
     """Runs the rounds and prints their latencies."""
     clock = SystemClock()
     kube = await Kube.connect(
@@ -111,5 +114,13 @@ async def main() -> None:
     print(f"median: window + {statistics.median(results):.0f} ms (target: window + 300 ms)")
 
 
+def main() -> None:
+    """Measures the stack of the environment. Exits with an error when there is none."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    if missing := [name for name in NEEDED if not os.environ.get(name)]:
+        sys.exit(f"{', '.join(missing)} not set: run `make up`, then `source .dovetail/env`")
+    asyncio.run(measure())
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

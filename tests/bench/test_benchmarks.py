@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from cProfile import Profile
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 from bench import backlog, cost, report, scheduling
 from bench.inputs import shapes, workloads
+from local.stack_plan import PROJECT
 from shared.cloud.catalogue.bundled import bundled_catalogue
 from shared.domain import labels as keys
 from shared.domain.snapshot import Snapshot
@@ -186,3 +190,43 @@ def test_each_run_counts_and_the_last_result_is_given() -> None:
     seconds, last = report.timed(lambda: next(numbers), runs=3)
     assert last == 2
     assert seconds.cpu >= 0
+
+
+# Command lines
+
+
+def names() -> list[str]:
+    """Of the modules that are programs."""
+    files = sorted((PROJECT / "bench").rglob("*.py"))
+    found = [path for path in files if '__name__ == "__main__"' in path.read_text()]
+    parts = [path.relative_to(PROJECT).with_suffix("").parts for path in found]
+    return [".".join(one).removesuffix(".__main__") for one in parts]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=PROJECT,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_help_is_printed_and_nothing_is_measured(name: str) -> None:
+    done = run(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: ")
+
+
+def test_the_latency_of_no_stack_is_refused_in_words() -> None:
+    done = run("bench.latency")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "KUBECONFIG, AWS_ENDPOINT_URL not set: run `make up`, then `source .dovetail/env`\n"
+    )
