@@ -21,9 +21,9 @@ async def come_to_rest(
     """None when nothing is missing within ``seconds``, else what is.
 
     Where budgets let one machine go after the other, twenty of them may take half an hour. ``waiting`` names those that
-    wait for their turn. While there are some, and others had their turn in the last ``seconds``, the same time is given
-    again, but never where one and the same thing was missing all the time. Nobody helps: that could mend what is
-    judged.
+    wait for their turn, or for the deadline of their drain. While there are some, and others had their turn in the last
+    ``seconds``, the same time is given again, but never where one and the same thing was missing all the time. Nobody
+    helps: that could mend what is judged.
     """
     for _ in range(MOST_PERIODS):
         before = waiting()

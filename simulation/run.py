@@ -274,7 +274,7 @@ class _Simulation:
         """Wait until everything promised holds. Raises Broken."""
 
         def waiting() -> set[str]:
-            return waiting_for_their_turn(Picture().refresh(world).machines())
+            return waiting_for_their_turn(Picture().refresh(world).machines(), world.clock.now())
 
         seconds = self.settings.quiet_seconds
         if missing := await come_to_rest(lambda: _first_missing(world, promised), waiting, seconds):

@@ -291,9 +291,15 @@ class EmptyMachinesGo:
         return found
 
 
-def waiting_for_their_turn(machines: Iterable[Machine]) -> set[str]:
-    """Keys of machines that are replaced one after the other, as the budgets of their pools allow."""
-    return {one.key for one in machines if one.has(DRIFTED) and not one.terminating}
+def waiting_for_their_turn(machines: Iterable[Machine], now: float) -> set[str]:
+    """Names of machines that are replaced one after the other, as the budgets of their pools allow. One that may last
+    until its deadline (TRM-10) has another name than before its turn. ``now``: seconds since the epoch."""
+    found = {one.key: one for one in machines}
+    waiting = {key for key, one in found.items() if one.has(DRIFTED) and not one.terminating}
+    lasting = (
+        key for key, one in found.items() if one.terminating and (one.terminate_at or 0) > now
+    )
+    return waiting | {f"{key} until its deadline" for key in lasting}
 
 
 def _by_node(pods: list[Pod]) -> dict[str, list[Pod]]:

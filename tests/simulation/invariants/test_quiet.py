@@ -272,4 +272,16 @@ def test_drifted_machines_wait_for_their_turn_until_they_are_deleted(history: Hi
         history.machine(name, f"i-{name}", conditions=(*HEALTHY, "Drifted"))
     history.delete_machine("c")
     picture: Any = Picture()
-    assert waiting_for_their_turn(picture.refresh(history).machines()) == {"NodeClaim/b"}
+    machines, now = picture.refresh(history).machines(), history.clock.now()
+    assert waiting_for_their_turn(machines, now) == {"NodeClaim/b"}
+
+
+def test_one_that_a_budget_holds_has_until_its_deadline(history: History) -> None:
+    """Mixed 60510: the last of many had its turn four minutes before the end, and five minutes from then."""
+    history.machine("d", "i-d", conditions=(*HEALTHY, "Drifted"))
+    history.annotate("d", labels.TERMINATION_TIMESTAMP, rfc3339(history.clock.now() + 300))
+    history.delete_machine("d")
+    picture: Any = Picture()
+    machines, now = picture.refresh(history).machines(), history.clock.now()
+    assert waiting_for_their_turn(machines, now) == {"NodeClaim/d until its deadline"}
+    assert waiting_for_their_turn(machines, now + 301) == set()
