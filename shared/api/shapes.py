@@ -1,4 +1,5 @@
-"""Readers for fields of unchecked JSON documents: each returns the right type, or raises InvalidObject with the field.
+"""Readers for fields of unchecked JSON documents: each returns the right type; all but ``below`` raise
+InvalidObject with the field.
 
 The API server's schema usually refuses wrong types, but not every server has our schema, and one invalid object must
 not stop the reading of the others (F27). ``null`` counts as absent everywhere, as it does for Kubernetes.
@@ -16,6 +17,12 @@ SMALLEST, LARGEST = -(2**31), 2**31 - 1
 """Kubernetes' int32."""
 TIMESTAMP_EXAMPLE = "such as 2024-01-31T12:00:00Z"
 """What a message about an invalid time ends with."""
+
+
+def below(raw: Json, name: str) -> Json:
+    """The object in a field; {} when it is absent or no object, for callers to whom others report that."""
+    value = raw.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def mapping(value: object, field: str) -> Json:

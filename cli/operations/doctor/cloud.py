@@ -15,6 +15,7 @@ from cli.operations.doctor.finding import Finding, Installation, failed, not_che
 from cli.operations.interruption import findings_of, queue_name
 from cli.stack.cluster import listed
 from shared.cloud.client.session import Cloud
+from shared.cloud.ec2.ownership import CLUSTER_NAME_TAG, cluster_tag
 from shared.cloud.ec2.records import tag_specification
 from shared.domain import labels as keys
 from shared.errors import ConfigurationError, DovetailError, NotFound, Unauthorized
@@ -125,10 +126,10 @@ async def _launch_requests(kube: Kube, cluster: str) -> dict[str, Json | str]:
 
 def launch_tags(resource: Resource, node_class: str, cluster: str) -> dict[str, str]:
     """The tags of a launch with a class of this kind, which the policies of its generation ask for."""
-    owned = {f"kubernetes.io/cluster/{cluster}": "owned"}
+    owned = {cluster_tag(cluster): "owned"}
     if resource is AWS_NODE_TEMPLATES:
         return {**owned, keys.PROVISIONER_NAME: NAME, keys.MANAGED_BY: cluster}
-    named = {"eks:eks-cluster-name": cluster, keys.NODE_CLASS: node_class}
+    named = {CLUSTER_NAME_TAG: cluster, keys.NODE_CLASS: node_class}
     return {**owned, **named, keys.NODE_POOL: NAME}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shared.api.shapes import below
 from shared.domain.pools.generations import CLASS_GROUP, GENERATIONS, V1
 
 Json = Mapping[str, Any]
@@ -25,13 +26,13 @@ def is_of_others(kind: str, raw: Json) -> bool:
 
 def _pool(raw: Json) -> bool:
     """A class of a group that is neither ours nor Auto Mode's is a fault, which the pool's status says (NP-23)."""
-    template = _below(_below(_below(raw, "spec"), "template"), "spec")
-    return _below(template, "nodeClassRef").get("group") == AUTO_MODE_GROUP
+    template = below(below(below(raw, "spec"), "template"), "spec")
+    return below(template, "nodeClassRef").get("group") == AUTO_MODE_GROUP
 
 
 def _claim(raw: Json) -> bool:
     """A claim without group or kind was stored by an older version and is ours."""
-    reference = _below(_below(raw, "spec"), "nodeClassRef")
+    reference = below(below(raw, "spec"), "nodeClassRef")
     ours = (("group", CLASS_GROUP), ("kind", _OURS.class_kind))
     return any(
         isinstance(reference.get(name), str) and reference[name] not in ("", only)
@@ -45,8 +46,3 @@ _JUDGES: Mapping[str, Callable[[Json], bool]] = {
 }
 KINDS_OF_OTHERS = frozenset(_JUDGES)
 """Kinds of which another autoscaler may have objects. Only the spec shows whose an object is, not the metadata."""
-
-
-def _below(raw: Json, name: str) -> Json:
-    value = raw.get(name)
-    return value if isinstance(value, Mapping) else {}

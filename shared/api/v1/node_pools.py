@@ -29,6 +29,7 @@ from shared.api.schema.requirements import expressions_of, requirement_objects
 from shared.api.schema.scalars import duration_seconds, duration_text
 from shared.api.schema.taints import taints_of
 from shared.api.schema.v1.node_pool import Disruption, DisruptionBudget, NodePoolSpec
+from shared.api.shapes import below
 from shared.domain import labels as keys
 from shared.domain.pools.generations import CLASS_GROUP, GENERATIONS, V1, V1ALPHA5
 from shared.domain.pools.nodepools import LEAST_LIFE_SECONDS, Budget, NodePool
@@ -69,15 +70,10 @@ def warnings_of(raw: Json) -> list[Fault]:
     return found
 
 
-def _below(raw: Json, name: str) -> Json:
-    value = raw.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
 def _unsupported_class(raw: Json) -> list[Fault]:
     """NP-23: faults of a reference to a node class of another cloud. The schema reports missing fields."""
-    template = _below(_below(_below(raw, "spec"), "template"), "spec")
-    reference = _below(template, "nodeClassRef")
+    template = below(below(below(raw, "spec"), "template"), "spec")
+    reference = below(template, "nodeClassRef")
     path = ("spec", "template", "spec", "nodeClassRef")
     return [
         Fault((*path, name), f"{str(reference[name])[:80]!r} is not supported; use {only}")
@@ -105,7 +101,7 @@ def amounts_of(written: Json, *, at: Path) -> tuple[dict[str, int], tuple[Fault,
 def usage_of(raw: Json) -> dict[str, int]:
     """NP-24: ``status.resources``. Only controllers write it, so invalid content counts as absent."""
     try:
-        return parse_resources(_below(raw, "status").get("resources"), field="status.resources")
+        return parse_resources(below(raw, "status").get("resources"), field="status.resources")
     except InvalidObject:
         return {}
 

@@ -95,13 +95,13 @@ def test_a_class_that_found_nothing_is_not_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "tag"),
+    ("resource", "owner"),
     [
         (EC2_NODE_CLASSES, "karpenter.sh/nodepool"),
         (AWS_NODE_TEMPLATES, "karpenter.sh/provisioner-name"),
     ],
 )
-def test_dry_runs_have_the_tags_that_the_policies_ask_for(resource: Resource, tag: str) -> None:
+def test_dry_runs_have_the_tags_that_the_policies_ask_for(resource: Resource, owner: str) -> None:
     status = {
         "amis": [{"id": "ami-1", "requirements": [{"key": "kubernetes.io/arch", "values": ["arm64"]}]}],
         "subnets": [{"id": "subnet-1"}], "securityGroups": [{"id": "sg-1"}],
@@ -112,7 +112,7 @@ def test_dry_runs_have_the_tags_that_the_policies_ask_for(resource: Resource, ta
         for specification in request["TagSpecifications"]:
             tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
             assert tags["kubernetes.io/cluster/production"] == "owned"
-            assert tags[tag]
+            assert tags[owner]
 
 
 def test_every_service_has_rights_in_the_manifests() -> None:
