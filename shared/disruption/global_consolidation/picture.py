@@ -38,7 +38,7 @@ from shared.solver.topology.selectors import label_keys
 from shared.solver.volumes.reach import Volumes
 
 NO_ROW = -1
-"""The row of a candidate whose node takes no pods."""
+"""No row: of a candidate whose node takes no pods, of an invalid pod, or of a node that is not asked about."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,20 +137,24 @@ class _Encoded:
         selected = label_keys(snapshot.pods)
         self._registry = ClassRegistry(self.axis, selected, self._volumes.resolved)
         self._rows: dict[PodClass, int] = {}
-        self._row_of = {pod.uid: row for pod in moving if (row := self._row(pod)) is not None}
+        self._row_of = np.array([self._row(pod) for pod in moving], dtype=np.intp)
+        self._terminating = np.array([pod.terminating for pod in moving], dtype=np.bool_)
+        sizes = [len(pods) for pods in self._pods.values()]
+        self._node_of = np.repeat(np.arange(len(sizes)), sizes)
 
     @property
     def classes(self) -> list[PodClass]:
         return list(self._rows)
 
-    def _row(self, pod: Pod) -> int | None:
+    def _row(self, pod: Pod) -> int:
+        """The number of its class; NO_ROW: it is invalid."""
         if self._world.solver.preference_policy == IGNORE:
             pod = without_preferences(pod)
         try:
             self._volumes.resolve(pod)
             found = self._registry.intern(pod)
         except InvalidObject:
-            return None
+            return NO_ROW
         return self._rows.setdefault(found, len(self._rows))
 
     def open_targets(self) -> list[ExistingTarget]:
@@ -161,16 +165,15 @@ class _Encoded:
 
     def count(self, nodes: list[str], *, moving: bool = False) -> Amounts:
         """[nodes, classes]: number of pods. ``moving``: without terminating pods."""
-        width, flat = len(self._rows), []
-        for at, name in enumerate(nodes):
-            start = at * width
-            flat += [
-                start + self._row_of[pod.uid]
-                for pod in self._pods.get(name, ())
-                if pod.uid in self._row_of and not (moving and pod.terminating)
-            ]
-        counted = np.bincount(np.array(flat, dtype=np.intp), minlength=len(nodes) * width)
-        return counted.astype(np.int64).reshape(len(nodes), width)
+        at = {name: row for row, name in enumerate(nodes)}
+        to = np.array([at.get(name, NO_ROW) for name in self._pods], dtype=np.intp)[self._node_of]
+        counted = (to != NO_ROW) & (self._row_of != NO_ROW)
+        if moving:
+            counted &= ~self._terminating
+        width = len(self._rows)
+        flat = to[counted] * width + self._row_of[counted]
+        found = np.bincount(flat, minlength=len(nodes) * width)
+        return found.astype(np.int64).reshape(len(nodes), width)
 
     def worth(self, counts: Amounts) -> Amounts:
         """[classes]: the worth in the cheapest pool, rounded down; 0 where no offering fits."""
