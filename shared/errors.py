@@ -1,15 +1,9 @@
 """Dovetail's exceptions. Adapters raise these; errors of client libraries do not leave the adapters.
 
-DovetailError ├── ConfigurationError      the operator must change a setting; the message names it and the fix ├──
-InvalidObject           a user's object is wrong; carries the field path ├── TransientError          try again later │
-├── Throttled           the server limits the request rate (EC2 RequestLimitExceeded, 429) │   ├── Unreachable
-no response; the outcome of a mutating call is unknown │   └── Unavailable         a response that the server cannot
-serve the request now (5xx) ├── NotFound                the object or instance does not exist ├── AlreadyExists
-an object with the name exists ├── Conflict                the object changed since it was read, or a UID precondition
-failed ├── Gone                    a watch or list position expired (410): list again ├── EvictionBlocked         a
-disruption budget refuses this eviction now (429) ├── Unauthorized            credentials or permissions are missing ├──
-InsufficientCapacity    EC2 has none of the requested offerings └── LaunchRejected          EC2 refused the request
-permanently; a new attempt needs other parameters
+All are kinds of DovetailError. ConfigurationError: the operator must change a setting; the message names it and the
+fix. InvalidObject: a user's object is wrong; it has the field's path. TransientError: try again later; its kinds are
+Throttled (the server limits the request rate), Unreachable (no response, so the outcome of a mutating call is unknown)
+and Unavailable (the server cannot serve the request now). Each of the others names what a server said.
 """
 
 from __future__ import annotations

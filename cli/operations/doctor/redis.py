@@ -40,7 +40,7 @@ async def redis(installation: Installation) -> AsyncIterator[Finding]:
         yield not_checked("Redis", f"its user may not ask: {error.message}", mend)
         return
     except DovetailError as error:
-        yield failed("Redis answers", error.message, f"start it, or correct REDIS_URL; {REACH}")
+        yield failed("Redis answers", error.message, REACH)
         return
     yield ok("Redis answers")
     for finding in findings_of(facts, on_loopback=is_loopback(url)):

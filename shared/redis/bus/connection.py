@@ -82,9 +82,9 @@ def key_prefix(cluster: str) -> str:
 def shown(url: str) -> str:
     """The URL without its password and options, for people and logs."""
     parts = urlsplit(url)
-    user, separator, place = parts.netloc.rpartition("@")
+    user, _, place = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
-    return urlunsplit((parts.scheme, f"{name}{separator}{place}", parts.path, "", ""))
+    return urlunsplit((parts.scheme, f"{name}@{place}" if name else place, parts.path, "", ""))
 
 
 def connect(url: str, *, prefix: str = "", connections: int = POOL_CONNECTIONS) -> Redis:

@@ -252,8 +252,12 @@ def test_no_more_than_the_limit_are_listed(url: str) -> None:
     assert "1 more" in output
 
 
-def test_a_redis_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
+def test_a_redis_that_does_not_answer_is_named_with_its_setting_and_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://:canary@127.0.0.1:1/0")
     result = dovetail("list")
     assert result.exit_code != 0
-    assert "127.0.0.1:1" in str(result.exception)
+    text = str(result.exception)
+    assert text.endswith("; start Redis at redis://127.0.0.1:1/0, or correct REDIS_URL")
+    assert "canary" not in text
