@@ -6,6 +6,7 @@ with another default. They are therefore written out.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from shared.domain.durations import go_duration_seconds
 DEFAULTS = {"scale-down-unneeded-time": "10m", "max-node-provision-time": "15m"}
 """Flags that are translated although nobody gave them."""
 EXPANDERS = ("least-waste", "most-pods", "random", "priority")
+PROGRAM = "cluster-autoscaler"
+_SHELL = re.compile(r"[0-9]?[<>]|[|;&]")
+"""The beginning of a word with which a shell ends or redirects a command."""
 DELAYS_LOCAL = "scale-down-delay-type-local"
 STATUS_NAME = "cluster-autoscaler-status"
 TRUE = frozenset({"", "true", "1", "t"})
@@ -76,9 +80,9 @@ class Translation:
 def parsed_flags(words: Iterable[str]) -> dict[str, str]:
     """Flag -> value, of a container's command and arguments or of one line; a flag without a value is "".
 
-    A flag that is repeated keeps its last value. Other words are left out.
+    A flag that is repeated keeps its last value. Other words are left out, and what a shell does before and after.
     """
-    listed = [part for word in words for part in _split(word)]
+    listed = _arguments([part for word in words for part in _split(word)])
     found: dict[str, str] = {}
     for at, word in enumerate(listed):
         if not word.startswith("-") or word.strip("-") == "":
@@ -87,6 +91,16 @@ def parsed_flags(words: Iterable[str]) -> dict[str, str]:
         follows = listed[at + 1] if at + 1 < len(listed) else "-"
         found[name] = value if equals or follows.startswith("-") else follows
     return found
+
+
+def _arguments(words: list[str]) -> list[str]:
+    """The words after the program's name, where it is given, up to a pipe or redirection of a shell."""
+    end = next((at for at, word in enumerate(words) if _SHELL.match(word)), len(words))
+    for at, word in enumerate(words[:end]):
+        follows_flag = at > 0 and words[at - 1].startswith("--")
+        if word.rpartition("/")[2] == PROGRAM and not follows_flag:
+            return words[at + 1 : end]
+    return words[:end]
 
 
 def _split(text: str) -> list[str]:

@@ -124,7 +124,7 @@ def flags_in(documents: Iterable[object]) -> dict[str, str]:
             if any(
                 "cluster-autoscaler" in str(word) for word in (*words, container.get("image", ""))
             ):
-                return parsed_flags([str(word) for word in words if str(word).startswith("-")])
+                return parsed_flags(map(str, words))
     return {}
 
 

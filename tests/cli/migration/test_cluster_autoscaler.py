@@ -254,8 +254,18 @@ def test_flags_are_read_with_and_without_equals_sign() -> None:
     assert parsed_flags(["--a 'open"]) == {"a": "'open"}
 
 
-def test_flags_of_its_deployment_are_found() -> None:
-    container = {"command": ["./cluster-autoscaler", "--expander=price"], "args": ["--v=4"]}
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (["./cluster-autoscaler", "--expander=price"], ["--v=4"]),
+        (["./cluster-autoscaler"], ["--expander", "price", "--v", "4"]),
+        ([], ["--expander", "price", "-v=4"]),
+        (["/bin/sh", "-c", "exec ./cluster-autoscaler --expander price --v=4"], []),
+        (["sh", "-ec"], ["./cluster-autoscaler --v=4 --expander=price 2>&1 | tee /var/log/ca.log"]),
+    ],
+)
+def test_flags_of_its_deployment_are_found(command: list[str], arguments: list[str]) -> None:
+    container = {"image": "autoscaling/cluster-autoscaler", "command": command, "args": arguments}
     spec = {"template": {"spec": {"containers": [container]}}}
     deployment = {
         "apiVersion": "apps/v1",
@@ -264,6 +274,15 @@ def test_flags_of_its_deployment_are_found() -> None:
         "spec": spec,
     }
     assert flags_in([{"AutoScalingGroups": []}, deployment]) == {"expander": "price", "v": "4"}
+
+
+def test_the_programs_name_as_a_value_is_not_the_program() -> None:
+    words = ["--v=4", "--namespace", "cluster-autoscaler", "--scale-down-enabled", ">>", "log"]
+    assert parsed_flags(words) == {
+        "v": "4",
+        "namespace": "cluster-autoscaler",
+        "scale-down-enabled": "",
+    }
 
 
 def test_pods_that_were_not_to_be_evicted_are_named() -> None:
