@@ -14,12 +14,16 @@ from pathlib import Path as File
 from typing import Any
 
 from cli.manifests.yaml_documents import FormFault, Place, YamlDocument, read_yaml
+from shared.api.conversion.v1beta1_kinds import is_v1beta1
 from shared.api.faults import Fault, Path
+from shared.api.parsers import SCHEMAS
+from shared.api.registry import identity
 
 FILE_LIMIT_BYTES = 16 * 1024 * 1024
 FILE_COUNT_LIMIT = 10_000
 SUFFIXES = (".yaml", ".yml", ".json")
 STANDARD_INPUT = "-"
+LIST = "List"
 
 
 @dataclass(frozen=True)
@@ -106,18 +110,36 @@ def _octets(path: File | None) -> bytes:
 
 
 def parse_manifests(source: str, text: str) -> ManifestFile:
-    """The documents in ``text``. A List gives its items; empty documents are left out."""
+    """The documents in ``text``. A List, one of our kinds alone, or a JSON array gives its items; empty documents are
+    left out."""
     documents, broken = read_yaml(text)
     file = ManifestFile(source, faults=[broken] if broken is not None else [])
     for document in documents:
-        if isinstance(document.value, dict) and document.value.get("kind") == "List":
-            _read_list(document, file)
-        elif document.value is not None:
-            file.manifests.append(Manifest(source, document.value, document))
+        value = document.value
+        if isinstance(value, dict) and (implied := _kind_of_items(value)) is not None:
+            _read_list(document, implied, file)
+        elif isinstance(value, list) and all(
+            isinstance(one, dict) and "kind" in one for one in value
+        ):
+            file.manifests += [
+                Manifest(source, one, document, (at,)) for at, one in enumerate(value)
+            ]
+        elif value is not None:
+            file.manifests.append(Manifest(source, value, document))
     return file
 
 
-def _read_list(document: YamlDocument, file: ManifestFile) -> None:
+def _kind_of_items(value: dict[str, Any]) -> dict[str, str] | None:
+    """``apiVersion`` and ``kind`` that the items of a list need not have; None for an object that is no list."""
+    version, kind = identity(value)
+    if kind == LIST:
+        return {}
+    implied = {"apiVersion": version, "kind": kind.removesuffix(LIST)}
+    is_list = kind.endswith(LIST) and "items" in value
+    return implied if is_list and (identity(implied) in SCHEMAS or is_v1beta1(implied)) else None
+
+
+def _read_list(document: YamlDocument, implied: dict[str, str], file: ManifestFile) -> None:
     """Add the items of a List. An item that is no object is a fault here: nobody can say more about it."""
 
     def fault(path: Path, message: str) -> None:
@@ -132,7 +154,7 @@ def _read_list(document: YamlDocument, file: ManifestFile) -> None:
     for index, item in enumerate(items):
         path = ("items", index)
         if isinstance(item, dict):
-            file.manifests.append(Manifest(file.source, item, document, path))
+            file.manifests.append(Manifest(file.source, {**implied, **item}, document, path))
         else:
             fault(path, "must be an object")
 

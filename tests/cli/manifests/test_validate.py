@@ -29,6 +29,10 @@ def validate(*words: str, stdin: str | bytes = "") -> Result:
     return CliRunner().invoke(commands, ["validate", *words], input=stdin)
 
 
+def converted(stdin: str) -> Result:
+    return CliRunner().invoke(commands, ["convert", "-f", "-", "--to", "v1"], input=stdin)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "pools.yaml"
@@ -122,6 +126,37 @@ def test_items_of_a_list_have_their_own_lines() -> None:
     done = validate("-f", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{items}")
     assert "stdin:11:5: Provisioner/default: spec.weight:" in done.stdout
     assert "stdin:20:5: Provisioner/default: spec.weight:" in done.stdout
+
+
+def test_items_of_a_list_of_one_kind_need_no_kind() -> None:
+    """As ``kubectl get --raw`` prints them."""
+    items = "- metadata: {name: a}\n  spec: {weight: 200, providerRef: {name: a}}\n"
+    head = "apiVersion: karpenter.sh/v1alpha5\nkind: ProvisionerList\nmetadata: {}\nitems:\n"
+    done = validate("-f", "-", stdin=head + items)
+    assert "stdin:6:10: Provisioner/a: spec.weight: must be at most 100" in done.stdout
+    assert "1 object checked, 1 fault" in done.stdout
+    assert "spec.weight: must be at most 100" in converted(head + items).output
+
+
+def test_a_list_of_other_kinds_is_one_document() -> None:
+    allowed = "apiVersion: example.com/v1\nkind: AllowList\nitems: [a, b]\n"
+    done = validate("-f", "-", stdin=allowed)
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "0 objects checked, 0 faults, 0 warnings, 1 other document ignored (AllowList 1)\n",
+    )
+
+
+def test_objects_of_a_json_array_are_checked() -> None:
+    """As ``jq .items`` prints them; an array of anything else, such as of a patch, is one document."""
+    pool = (
+        '{"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "a"}}'
+    )
+    done = validate("-f", "-", stdin=f"[{pool},\n {pool}]")
+    assert "stdin:2:2: Provisioner/a: spec" in done.stdout
+    assert "2 objects checked" in done.stdout
+    patch = validate("-f", "-", stdin='[{"op": "remove", "path": "/spec"}, 1]')
+    assert "1 other document ignored" in patch.stdout
 
 
 def test_a_list_that_is_there_twice_is_not_lost_in_silence() -> None:
