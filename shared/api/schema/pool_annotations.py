@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.types import StringConstraints
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
-from shared.api.schema.scalars import Quantity
+from shared.api.schema.scalars import Quantity, worded
 from shared.api.schema.v1.node_pool import LARGEST_COUNT, WINDOW_PATTERN, check_window
 from shared.domain.pools.budgets import LONGEST_SCHEDULE
 
@@ -27,7 +26,7 @@ class Timed(ApiModel):
 
     schedule: Annotated[str, Field(max_length=LONGEST_SCHEDULE)] | None = None
     """When it begins: a cron expression of five fields or a macro such as @daily, in UTC."""
-    duration: Annotated[str, StringConstraints(pattern=WINDOW_PATTERN, max_length=64)] | None = None
+    duration: Annotated[str, *worded(WINDOW_PATTERN, "8h or 1h30m")] | None = None
     """How long it lasts each time, in hours and minutes, such as 1h30m."""
 
 
@@ -73,7 +72,7 @@ class HeadroomEntry(Timed):
         ),
     )
 
-    percent: Annotated[str, StringConstraints(pattern=PERCENT_PATTERN)] | None = None
+    percent: Annotated[str, *worded(PERCENT_PATTERN, "20%", None)] | None = None
     """Of what the pool's pods request of cpu and memory."""
     cpu: Quantity | None = None
     memory: Quantity | None = None

@@ -7,7 +7,6 @@ import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
-from pydantic.types import StringConstraints
 
 from shared.domain.resources import LARGEST_AMOUNT, parse_quantity
 from shared.errors import InvalidObject
@@ -15,16 +14,22 @@ from shared.errors import InvalidObject
 LONGEST_TEXT = 64
 
 
-def worded(pattern: str, example: str) -> tuple[AfterValidator, WithJsonSchema]:
-    """Annotations for a ``str``: ``Annotated[str, *worded(r"^[0-9]+s$", "5s")]``."""
+def worded(
+    pattern: str, example: str, longest: int | None = LONGEST_TEXT
+) -> tuple[AfterValidator, WithJsonSchema]:
+    """Annotations for a ``str``: ``Annotated[str, *worded(r"^[0-9]+s$", "5s")]``.
+
+    ``longest`` is in characters; None where the pattern has the bound.
+    """
     form = re.compile(pattern)
 
     def check(text: str) -> str:
-        if len(text) > LONGEST_TEXT or form.fullmatch(text) is None:
+        if form.fullmatch(text) is None or (longest is not None and len(text) > longest):
             raise ValueError(f"{text[:40]!r} has the wrong format; write for example {example}")
         return text
 
-    schema = {"type": "string", "pattern": pattern, "maxLength": LONGEST_TEXT}
+    bound = {} if longest is None else {"maxLength": longest}
+    schema = {"type": "string", "pattern": pattern, **bound}
     return AfterValidator(check), WithJsonSchema(schema)
 
 
@@ -71,11 +76,9 @@ Quantity = Annotated[
 
 ResourceList = dict[str, Quantity]
 
-Duration = Annotated[str, StringConstraints(pattern=DURATION_PATTERN, max_length=64)]
+Duration = Annotated[str, *worded(DURATION_PATTERN, "30s or 1h30m")]
 """A Go duration of whole hours, minutes and seconds, such as ``1h30m``."""
-DurationOrNever = Annotated[
-    str, StringConstraints(pattern=DURATION_OR_NEVER_PATTERN, max_length=64)
-]
+DurationOrNever = Annotated[str, *worded(DURATION_OR_NEVER_PATTERN, "30s, 720h or Never")]
 Text = Annotated[str, Field(max_length=1024)]
 
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
+from shared.api.schema.scalars import worded
 
 MOST_TERMS = 30
 MOST_TERM_TAGS = 20
@@ -121,7 +122,7 @@ class SubnetSelectorTerm(ApiModel):
 
     tags: TermTags | None = None
     """Tags that a subnet must have. The value * stands for any value."""
-    id: Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$", max_length=64)] | None = None
+    id: Annotated[str, *worded(r"^subnet-[0-9a-z]+$", "subnet-0123456789abcdef0")] | None = None
     """The id of one subnet."""
 
 
@@ -137,7 +138,7 @@ class SecurityGroupSelectorTerm(ApiModel):
 
     tags: TermTags | None = None
     """Tags that a security group must have. The value * stands for any value."""
-    id: Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$", max_length=64)] | None = None
+    id: Annotated[str, *worded(r"^sg-[0-9a-z]+$", "sg-0123456789abcdef0")] | None = None
     """The id of one security group."""
     name: Name | None = None
     """The group's name, which is not its tag Name."""
@@ -185,7 +186,7 @@ class AMISelectorTerm(ApiModel):
     is released."""
     tags: TermTags | None = None
     """Tags that an image must have. The value * stands for any value."""
-    id: Annotated[str, Field(pattern=r"^ami-[0-9a-z]+$", max_length=64)] | None = None
+    id: Annotated[str, *worded(r"^ami-[0-9a-z]+$", "ami-0123456789abcdef0")] | None = None
     """The id of one image."""
     name: Name | None = None
     """The image's name, which is not its tag Name; * stands for any text."""
@@ -206,9 +207,9 @@ class CapacityReservationSelectorTerm(ApiModel):
 
     tags: TermTags | None = None
     """Tags that a reservation must have. The value * stands for any value."""
-    id: Annotated[str, Field(pattern=r"^cr-[0-9a-z]+$", max_length=64)] | None = None
+    id: Annotated[str, *worded(r"^cr-[0-9a-z]+$", "cr-0123456789abcdef0")] | None = None
     """The id of one capacity reservation."""
-    owner_id: Annotated[str, Field(pattern=r"^[0-9]{12}$")] | None = Field(
+    owner_id: Annotated[str, *worded(r"^[0-9]{12}$", "'123456789012'", None)] | None = Field(
         default=None, alias="ownerID"
     )
     """The account that owns the reservation: 12 digits."""
@@ -223,5 +224,5 @@ class PlacementGroupSelector(ApiModel):
 
     name: Name | None = None
     """The group's name."""
-    id: Annotated[str, Field(pattern=r"^pg-[0-9a-z]+$", max_length=64)] | None = None
+    id: Annotated[str, *worded(r"^pg-[0-9a-z]+$", "pg-0123456789abcdef0")] | None = None
     """The group's id."""

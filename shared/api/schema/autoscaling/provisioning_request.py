@@ -11,9 +11,10 @@ from pydantic.types import StringConstraints
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
+from shared.api.schema.scalars import worded
 
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-Name = Annotated[str, StringConstraints(max_length=253, pattern=NAME_PATTERN)]
+Name = Annotated[str, *worded(NAME_PATTERN, "batch-1", 253)]
 MOST_POD_SETS = 32
 MOST_PODS = 5000
 """Of one request: each is planned like a pod."""

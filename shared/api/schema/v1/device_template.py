@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
-from pydantic.types import StringConstraints
 
 from shared.api.crd.model import ApiModel
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import V1Requirement
+from shared.api.schema.scalars import worded
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS
 
 MOST_DRIVERS, MOST_DEVICES, MOST_COUNTER_SETS = 16, 128, 32
@@ -19,7 +19,7 @@ DRIVER_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])
 class TemplateDriver(ApiModel):
     """The devices that one driver publishes on a node."""
 
-    driver: Annotated[str, StringConstraints(pattern=DRIVER_PATTERN, max_length=63)]
+    driver: Annotated[str, *worded(DRIVER_PATTERN, "gpu.nvidia.com", 63)]
     """Name of the driver, such as gpu.nvidia.com."""
     devices: Annotated[list[dict[str, Any]], Field(max_length=MOST_DEVICES)] = []
     """Devices as in spec.devices of a ResourceSlice; none when the driver publishes nothing on these nodes."""

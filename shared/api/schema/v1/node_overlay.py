@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.types import StringConstraints
 
 from shared.api.crd.model import ApiModel, Json, Rule
 from shared.api.faults import Path
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import V1Requirement
+from shared.api.schema.scalars import worded
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
@@ -67,9 +67,11 @@ class NodeOverlaySpec(ApiModel):
 
     requirements: Annotated[list[V1Requirement], Field(max_length=MOST_REQUIREMENTS)]
     """Which instance types and offerings the overlay applies to; all of them when empty."""
-    price_adjustment: Annotated[str, StringConstraints(pattern=ADJUSTMENT_PATTERN)] | None = None
+    price_adjustment: (
+        Annotated[str, *worded(ADJUSTMENT_PATTERN, '"+10%" or "-0.5"', None)] | None
+    ) = None
     """Change of the price, in USD per hour ("+0.01", "-0.5") or in percent ("+10%", "-15.5%")."""
-    price: Annotated[str, StringConstraints(pattern=PRICE_PATTERN)] | None = None
+    price: Annotated[str, *worded(PRICE_PATTERN, '"0.05"', None)] | None = None
     """Price in USD per hour, which replaces that of the offering."""
     capacity: Resources = {}
     """Extended resources that these machines have in addition to those of their instance type."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.types import StringConstraints
 
 from shared.api.core.label_syntax import (
     LABEL_VALUE_FORM,
@@ -19,7 +18,7 @@ from shared.api.faults import Path
 from shared.api.label_rules import cel_allowed_v1, cel_free_v1, reserved_v1
 from shared.api.schema.kinds import Column, KindInfo, Resource, StatusCondition
 from shared.api.schema.requirements import MinValuesRequirement
-from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList
+from shared.api.schema.scalars import Duration, DurationOrNever, ResourceList, worded
 from shared.api.schema.taints import UNIQUE_RULE, V1Taint
 from shared.domain import labels as keys
 from shared.domain.pools.budgets import (
@@ -50,7 +49,7 @@ class NodeClassRef(ApiModel):
         Rule("kind is immutable; create a new object", "self.kind == oldSelf.kind"),
     )
 
-    group: Annotated[str, StringConstraints(pattern=r"^[^/]+$", max_length=253)]
+    group: Annotated[str, *worded(r"^[^/]+$", "karpenter.k8s.aws", 253)]
     """API group of the node class: karpenter.k8s.aws."""
     kind: Annotated[str, Field(min_length=1, max_length=63)]
     """Kind of the node class: EC2NodeClass."""
@@ -187,9 +186,7 @@ class DisruptionBudget(ApiModel):
         Rule("reasons must not repeat", check=_check_reasons),
     )
 
-    nodes: Annotated[str, StringConstraints(pattern=NODES_PATTERN, max_length=LONGEST_NODES)] = (
-        "10%"
-    )
+    nodes: Annotated[str, *worded(NODES_PATTERN, '"5" or "10%"', LONGEST_NODES)] = "10%"
     """A count such as "5", or a percentage of the pool's machines such as "10%", rounded up."""
     reasons: Annotated[
         list[Literal["Underutilized", "Empty", "Drifted"]],
@@ -204,7 +201,7 @@ class DisruptionBudget(ApiModel):
         | None
     ) = None
     """When the budget begins to apply: a cron expression of five fields or a macro such as @daily, in UTC."""
-    duration: Annotated[str, StringConstraints(pattern=WINDOW_PATTERN, max_length=64)] | None = None
+    duration: Annotated[str, *worded(WINDOW_PATTERN, "8h or 1h30m")] | None = None
     """How long the budget applies each time, in hours and minutes, such as 1h30m."""
 
 

@@ -181,7 +181,7 @@ def test_it_becomes_v1alpha5_too() -> None:
 @pytest.mark.parametrize(
     ("document", "fault"),
     [
-        (pool(disruption={"expireAfter": "soon"}), "spec.disruption.expireAfter: 'soon' does not match"),
+        (pool(disruption={"expireAfter": "soon"}), "spec.disruption.expireAfter: 'soon' has the wrong format; write"),
         (pool(disruption={"consolidationPolicy": "WhenEmpty"}), "spec.disruption.consolidateAfter: is required"),
         (pool(disruption={"consolidationPolicy": "Sometimes"}), "spec.disruption.consolidationPolicy: 'Sometimes'"),
         (pool(disruption={"consolidateAfter": "30s"}), "spec.disruption.consolidateAfter: cannot be combined"),

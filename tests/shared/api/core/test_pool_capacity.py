@@ -81,7 +81,7 @@ def test_both_generations_read_what_the_other_wrote() -> None:
         ("minimum", "{}", "minimum][0]", "set one of nodes, cpu, memory"),
         ("minimum", "{nodes: 1, schedule: '@daily'}", "[0].duration", "must be set together"),
         ("minimum", "{nodes: 1, schedule: noon, duration: 1h}", "[0].schedule", "five fields"),
-        ("headroom", "120%", "headroom][0].percent", "does not match"),
+        ("headroom", "120%", "headroom][0].percent", "write for example 20%"),
         ("headroom", "nodes: 2", "headroom][0].nodes", "unknown field"),
         ("hours", "{}", "hours][0].schedule", "is required"),
         ("outside-hours", "stop", "outside-hours]", "one of keep, drain"),
