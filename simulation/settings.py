@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 SERVICES = ("watcher", "scheduler", "launcher", "terminator", "interruption")
 CLUSTER = "simulated"
@@ -33,6 +34,8 @@ class RunSettings:
     quiet_seconds: float = QUIET_SECONDS
     records: str = ""
     """The folder in which schedulers record their decisions; empty: they do not."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of all services, beside those of every run."""
 
     @property
     def seconds(self) -> float:

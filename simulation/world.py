@@ -107,6 +107,7 @@ def service_environment(directory: Path, settings: RunSettings) -> dict[str, str
         "LOG_LEVEL": "error",
         "RECORD_STORE": settings.records,
         COMMIT_VARIABLE: "simulated",  # else git is asked, in real time
+        **settings.variables,
     }
 
 

@@ -92,6 +92,8 @@ class Scenario:
     users: Mapping[str, float] = field(default_factory=dict)
     """How often people do something, by the name of the action, where it is not as usual."""
     actions_per_minute: float = 10.0
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of the services, where settings are not the defaults."""
 
     def processes(self) -> tuple[str, ...]:
         """The names of all simulated processes."""
@@ -146,6 +148,8 @@ REPLACING = {
     "drain node": 0.0,
 }
 """What people do so that machines are replaced and emptied."""
+CHEAPEST = {"PACKING_POLICY": "LowestCost", "PACKING_EFFORT": "50"}
+"""With this policy the scheduler consolidates by ``Global``."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 UNANSWERED = {"aws-lost-answer": 6.0}
@@ -301,6 +305,13 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
                 share=1 / 3,
                 replicas=2,
+            ),
+            Scenario(
+                "lowest-cost",
+                "as mixed, with LowestCost and Global consolidation",
+                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                share=1 / 3,
+                variables=CHEAPEST,
             ),
         )
     }

@@ -33,14 +33,15 @@ class SeedTask:
     @property
     def settings(self) -> RunSettings:
         """The settings of the run."""
-        replicas = SCENARIOS[self.scenario].replicas
+        scenario = SCENARIOS[self.scenario]
         return RunSettings(
             self.seed,
             self.minutes,
             self.scenario,
-            replicas,
+            scenario.replicas,
             quiet_seconds=self.quiet_seconds,
             records=str(self.records.resolve()) if self.records else "",
+            variables=scenario.variables,
         )
 
     @property
