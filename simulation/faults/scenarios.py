@@ -150,6 +150,18 @@ REPLACING = {
 """What people do so that machines are replaced and emptied."""
 CHEAPEST = {"PACKING_POLICY": "LowestCost", "PACKING_EFFORT": "50"}
 """With this policy the scheduler consolidates by ``Global``."""
+FEATURES = {
+    "add static pool": 6.0,
+    "resize static pool": 8.0,
+    "delete static pool": 3.0,
+    "run gang": 15.0,
+    "apply overlay": 6.0,
+    "keep room": 8.0,
+    "resize room": 6.0,
+    "reserve": 6.0,
+}
+GATES = {"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=true,StaticCapacity=true"}
+"""The gates that these actions need."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 UNANSWERED = {"aws-lost-answer": 6.0}
@@ -312,6 +324,15 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
                 share=1 / 3,
                 variables=CHEAPEST,
+            ),
+            Scenario(
+                "features",
+                "as mixed, with static pools, gangs, overlays, kept room and reservations",
+                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                share=1 / 3,
+                users=FEATURES,
+                actions_per_minute=16.0,
+                variables=GATES,
             ),
         )
     }

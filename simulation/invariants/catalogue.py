@@ -46,6 +46,7 @@ Liveness: true in the end, when faults have stopped.
 - Deletions end, unless a pod is held by a person's wish, and the terminator works on nothing else.
 - Pods that plainly fit somewhere run.
 - Machines that nobody needs go.
+- Static pools have their replicas.
 - The mirror equals the API server.
 - Every message is settled: read, acknowledged and not put off. The queue of notices is empty.
 - Streams are trimmed.
@@ -112,6 +113,7 @@ from simulation.invariants.quiet import (
     NothingLeaked,
     NoticesAreSettled,
     RecordsEnd,
+    StaticPoolsAreFull,
     TerminationsEnd,
 )
 
@@ -169,6 +171,7 @@ def all_liveness() -> list[Liveness]:
         TerminationsEnd(picture),
         PodsRun(picture),
         EmptyMachinesGo(picture),
+        StaticPoolsAreFull(picture),
         MirrorIsEqual(),
         EveryMessageIsSettled(),
         NoticesAreSettled(),

@@ -24,6 +24,7 @@ from shared.domain.workloads.pods import Pod
 from shared.errors import InvalidObject
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
+    CAPACITY_BUFFERS,
     EC2_NODE_CLASSES,
     LAUNCH_RECORDS,
     LEASES,
@@ -51,6 +52,7 @@ FOLLOWED = {
     for resource in (
         PODS, NODES, PDBS, LEASES, MACHINES, NODE_CLAIMS, NODE_POOLS, PROVISIONERS,
         EC2_NODE_CLASSES, AWS_NODE_TEMPLATES, LAUNCH_RECORDS,
+        CAPACITY_BUFFERS,
     )
 }  # fmt: skip
 

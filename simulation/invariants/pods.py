@@ -72,13 +72,7 @@ class PodsRun:
     def _is_usable(self, pool: NodePool, world: World) -> bool:
         if pool.terminating or pool.is_static or self._backs_off(pool, world):
             return False
-        kinds = {resource.kind: resource for resource in (EC2_NODE_CLASSES, AWS_NODE_TEMPLATES)}
-        kind, _, name = pool.node_class_key.partition("/")
-        for raw in self.picture.raw(kinds[kind]):
-            if raw["metadata"]["name"] == name:
-                gone = raw["metadata"].get("deletionTimestamp")
-                return not gone and _is_true(raw, "Ready")
-        return False
+        return has_usable_class(pool, self.picture)
 
     def _backs_off(self, pool: NodePool, world: World) -> bool:
         """Whether its machines failed to register, so that it waits for up to half an hour (F25)."""
@@ -86,6 +80,17 @@ class PodsRun:
         body = world.redis.get(key)
         until = float(msgspec.json.decode(body).get("until") or 0.0) if body else 0.0
         return until > world.clock.now()
+
+
+def has_usable_class(pool: NodePool, picture: Picture) -> bool:
+    """Whether the class of the pool is Ready and stays."""
+    kinds = {resource.kind: resource for resource in (EC2_NODE_CLASSES, AWS_NODE_TEMPLATES)}
+    kind, _, name = pool.node_class_key.partition("/")
+    for raw in picture.raw(kinds[kind]):
+        if raw["metadata"]["name"] == name:
+            gone = raw["metadata"].get("deletionTimestamp")
+            return not gone and _is_true(raw, "Ready")
+    return False
 
 
 def waits(pod: Pod, now: float) -> bool:
@@ -98,6 +103,7 @@ def waits(pod: Pod, now: float) -> bool:
         or pod.host_ports
         or pod.volume_claims
         or pod.claims_devices
+        or pod.gang
     ):
         return False
     return pod.node_selector.keys() <= JUDGED and now - pod.created_at > PATIENCE_SECONDS

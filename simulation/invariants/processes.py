@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CUT_OFF_SECONDS = 200.0
 """So long after it was cut off from Redis or the API server a service says that it is not ready."""
 LOOK_SECONDS = 5.0
-LOOP_FAILED = "loop failed"
+LOOP_FAILED, UNEXPECTEDLY = "loop failed", " unexpectedly"
 """How the runtime's log line begins, which ends with the name of the loop."""
 RESTART_SECONDS = 40.0
 """A failed loop is started again after 30 s at the latest."""
@@ -121,7 +121,9 @@ class LoopsAreHonest:
         """Judged every few seconds."""
         what = str(event.fields.get("what"))
         if event.kind == "failure" and what.startswith(LOOP_FAILED):
-            self._failed[str(event.fields["name"]), what.split()[-1]] = world.loop.time()
+            # A name may have several words: `capacity reservations` is not the loop `reservations`.
+            failed = what.removeprefix(LOOP_FAILED).removeprefix(UNEXPECTEDLY).strip()
+            self._failed[str(event.fields["name"]), failed] = world.loop.time()
         if event.at < self._next:
             return []
         self._next = event.at + LOOK_SECONDS

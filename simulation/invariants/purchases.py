@@ -17,7 +17,7 @@ from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
 from shared.domain.workloads.pods import ENDED, Pod
-from shared.kube.resources import PODS
+from shared.kube.resources import CAPACITY_BUFFERS, PODS
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import RESTORE_SECONDS, Launches
 from simulation.invariants.picture import MACHINE_KINDS, Change, Json, Picture, record_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 JUDGED = ("cpu", "memory")
 ORDERED_AGAIN_SECONDS = 5.0
 """An order so soon after a withdrawal is for pods that waited all the time."""
+ROOM_SECONDS = 120.0
+"""So long a machine that was bought for kept room may still start."""
 MOST_TURNS = 5
 TURNS_SECONDS = 300.0
 
@@ -82,7 +84,8 @@ class BoughtOnce:
 
     Judged for the new machine alone, and together with those that were made before it and are not ready yet. Machines
     that replace others, and those of static pools, are made for another reason. A machine whose node somebody deleted
-    or cordoned takes no pods any more, also before the terminator has seen it.
+    or cordoned takes no pods any more, also before the terminator has seen it. While somebody keeps room for pods to
+    come, and as long after as its machines start, purchases are not judged: they are for pods that nobody sees.
     """
 
     launches: Launches
@@ -90,6 +93,8 @@ class BoughtOnce:
     name: str = "machines are bought once, and for pods that need one"
     kinds: tuple[str, ...] = ("api", "fault", "process")
     demand: Demand = field(init=False)
+    _room_until: float = -inf
+    """When somebody last kept room."""
 
     def __post_init__(self) -> None:
         self.demand = Demand(self.launches.picture)
@@ -102,12 +107,16 @@ class BoughtOnce:
             return []
         if change.resource is PODS:
             self.demand.note(change, event.at)
+        if self.launches.picture.raw(CAPACITY_BUFFERS) or change.resource is CAPACITY_BUFFERS:
+            self._room_until = event.at
         if change.key[0] not in MACHINE_KINDS or not change.is_new or change.by != "scheduler":
             return []
         machine = record_of(change.resource, change.after)
         if machine is None or not self._is_for_pods(machine):
             return []
         if event.at - self.launches.picture.rolled_back_at < RESTORE_SECONDS:
+            return []
+        if event.at - self._room_until < ROOM_SECONDS:
             return []
         return self._surplus(machine, event.at, world)
 

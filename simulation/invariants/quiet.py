@@ -12,6 +12,7 @@ from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import DRIFTED, INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
 from shared.domain.pools.nodepools import EMPTY, NodePool
+from shared.domain.pools.usage import NODES
 from shared.domain.workloads.pods import Pod
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
@@ -25,6 +26,7 @@ from simulation.invariants.disruption import least
 from simulation.invariants.evictions import deadline_of, is_held, must_leave
 from simulation.invariants.launches import LIVE, alive, ours, pool_of
 from simulation.invariants.picture import Picture
+from simulation.invariants.pods import has_usable_class
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -288,6 +290,29 @@ class EmptyMachinesGo:
             allowed = least(pool.budgets, EMPTY, totals[pool.key], world.clock.now())
             if allowed > leaving[pool.key] and _goes(pool, node, pods.get(node.name, [])):
                 found.append(f"{machine.key} is left without pods")
+        return found
+
+
+@dataclass
+class StaticPoolsAreFull:
+    """GAT-01: at the end each static pool has as many machines as it says, or as its limit of nodes allows. A limit
+    that came later makes nothing go."""
+
+    picture: Picture
+    name: str = "static pools have their replicas"
+
+    def check(self, world: World) -> list[str]:
+        """Static pools with more machines than they say, or with fewer although nothing keeps them from it."""
+        self.picture.refresh(world)
+        counted = Counter(m.pool_key for m in self.picture.machines() if not m.terminating)
+        found = []
+        for pool in self.picture.pools():
+            if pool.replicas is None or pool.terminating:
+                continue
+            most = int(pool.limits.get(NODES, pool.replicas))
+            least = min(pool.replicas, most) if has_usable_class(pool, self.picture) else 0
+            if not least <= counted[pool.key] <= pool.replicas:
+                found.append(f"{pool.key} has {counted[pool.key]} of {pool.replicas} machines")
         return found
 
 

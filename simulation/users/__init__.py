@@ -8,6 +8,7 @@ person who gets "not found".
 
 from simulation.users.actions import Action, What
 from simulation.users.performing import NO_ANSWER, perform, repeated
-from simulation.users.planning import UserSettings, plan_users
+from simulation.users.planner import UserSettings
+from simulation.users.planning import plan_users
 
 __all__ = ["NO_ANSWER", "Action", "UserSettings", "What", "perform", "plan_users", "repeated"]

@@ -26,6 +26,7 @@ class What(StrEnum):
     UNCORDON_NODES = "uncordon nodes"
     TERMINATE_INSTANCE = "terminate instance"
     STOP_INSTANCE = "stop instance"
+    RESERVE = "reserve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Action:
                 return f"delete the pods of {self.name}"
             case What.UNCORDON_NODES:
                 return "uncordon every node"
+            case What.RESERVE:
+                return f"reserve {self.body['count']} instances for {self.body['seconds']} s"
             case _:
                 return f"{self.what} {self.choice:.3f} of the way through the list"
 

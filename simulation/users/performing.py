@@ -10,15 +10,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from local.aws.capacity.reservations import Reservation
 from local.aws.ec2.instances import Instance
 from shared.cloud.ec2.ownership import cluster_tag
 from shared.errors import AlreadyExists, DovetailError, InvalidObject
 from shared.kube.client import Kube, Object
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
+    CAPACITY_BUFFERS,
     EC2_NODE_CLASSES,
     MACHINES,
     NODE_CLAIMS,
+    NODE_OVERLAYS,
     NODE_POOLS,
     NODES,
     PDBS,
@@ -44,6 +47,8 @@ KINDS = {
         PROVISIONERS,
         EC2_NODE_CLASSES,
         AWS_NODE_TEMPLATES,
+        NODE_OVERLAYS,
+        CAPACITY_BUFFERS,
     )
 }
 """The kinds that people write, by plural."""
@@ -52,6 +57,7 @@ BY_HAND = (
     "Client.UserInitiatedShutdown: a person in the console",
 )
 """The state reason of an instance that a person ended, which EC2 itself words without the last part."""
+RESERVED_FAMILIES = ("m5.", "c5.", "m6i.")
 FAILED, NO_ANSWER = "failed", "no answer"
 UNDONE = (FAILED, NO_ANSWER)
 MOST_REPEATS, REPEAT_SECONDS = 20, 5.0
@@ -85,6 +91,8 @@ async def _perform(action: Action, world: World) -> str:
     match action.what:
         case What.TERMINATE_INSTANCE | What.STOP_INSTANCE:
             return _end_instance(action, world)
+        case What.RESERVE:
+            return _reserve(action, world)
         case What.DELETE_NODE | What.DRAIN_NODE | What.CORDON_NODE | What.UNCORDON_NODES:
             return await _with_nodes(action, world.kube)
         case What.DELETE_MACHINE:
@@ -185,6 +193,24 @@ def _end_instance(action: Action, world: World) -> str:
         return f"stopped {instance.instance_id}"
     emulator.inventory.terminate(instance, BY_HAND)
     return f"terminated {instance.instance_id}"
+
+
+def _reserve(action: Action, world: World) -> str:
+    """A capacity reservation of a type that pools of a run may use."""
+    emulator = world.emulator
+    offered = sorted(
+        (name, zone)
+        for name, zone in emulator.catalogue.offered(emulator.settings.region)
+        if name.startswith(RESERVED_FAMILIES)
+    )
+    name, zone = offered[int(action.choice * len(offered))]
+    seconds, ids = action.body["seconds"], emulator.catalogue.zone_ids
+    ends_at = None if seconds is None else world.clock.now() + seconds
+    found = Reservation(
+        name, zone, ids[zone], action.body["count"], ends_at=ends_at, tags=action.body["tags"]
+    )
+    emulator.reservations.add(found)
+    return f"reserved {name} in {zone}: {found.reservation_id}"
 
 
 def _sequence(instance: Instance) -> int:

@@ -7,13 +7,11 @@ of them (nodes, machines, instances) has no name here; an action on one of them 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 
-from shared.domain.pools.generations import V1, V1ALPHA5
-from simulation.settings import CLUSTER
-from simulation.users import pools, workloads
+from simulation.users import features, pools, workloads
 from simulation.users.actions import Action, Json, What
+from simulation.users.planner import Planner, UserSettings
 
 FIRST_SECONDS = 8.0
 """Classes, pools and the first workloads exist after this."""
@@ -29,68 +27,6 @@ LATE_CPU, LATE_PODS = "7500m", 16
 """Pods on a node each, which a machine of 16 CPUs plainly has room for."""
 LEAST_ROOM = 5
 """Fewer pods than this are no workload."""
-
-
-@dataclass(frozen=True)
-class UserSettings:
-    """How much people do. ``weights`` changes how often an action is drawn, by its name in ``ACTIONS``; 0: never."""
-
-    actions_per_minute: float = 10.0
-    most_pods: int = 200
-    most_workloads: int = 12
-    most_replicas: int = 40
-    cluster: str = CLUSTER
-    zones: tuple[str, ...] = ("us-west-2a", "us-west-2b", "us-west-2c")
-    generations: tuple[str, ...] = (V1, V1ALPHA5)
-    weights: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class Planner:
-    """The picture that a plan follows: names of existing objects, and the pods of each workload."""
-
-    random: Random
-    settings: UserSettings
-    at: float = 0.0
-    actions: list[Action] = field(default_factory=list)
-    workloads: dict[str, int] = field(default_factory=dict)
-    """Deployments and StatefulSets -> replicas."""
-    kinds: dict[str, str] = field(default_factory=dict)
-    """Workload -> plural of its kind."""
-    budgets: list[str] = field(default_factory=list)
-    pools: dict[str, str] = field(default_factory=dict)
-    """Pool -> generation; its class has the same name as the first pool of the generation."""
-    tight: set[str] = field(default_factory=set)
-    """Pools whose limits somebody tightened."""
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def name(self, prefix: str) -> str:
-        """The next name with this prefix; names are never used again."""
-        number = self.numbers[prefix] = self.numbers.get(prefix, 0) + 1
-        return f"{prefix}-{number}"
-
-    def add(
-        self,
-        what: What,
-        kind: str = "",
-        name: str = "",
-        body: Json | None = None,
-        *,
-        until_done: bool = False,
-    ) -> None:
-        """Add one action at the present time of the plan."""
-        choice, at = round(self.random.random(), 6), round(self.at, 3)
-        self.actions.append(Action(at, what, kind, name, body or {}, choice, until_done))
-
-    @property
-    def room(self) -> int:
-        """How many more pods may exist."""
-        return self.settings.most_pods - sum(self.workloads.values())
-
-    def replicas(self) -> int:
-        """A size for a workload, within what the run allows."""
-        most = min(self.room, self.settings.most_replicas)
-        return self.random.randint(1, self.random.randint(1, most)) if most > 0 else 0
 
 
 def plan_users(random: Random, minutes: float, settings: UserSettings) -> list[Action]:
@@ -131,6 +67,7 @@ def _end(planner: Planner) -> None:
     """
     if planner.tight:
         _wait_for_room(planner)
+    features.give_up_room(planner)
     for name, api in sorted(planner.pools.items()):
         spec = pools.without_expiry(api)
         planner.add(What.PATCH, pools.POOLS[api], name, {"spec": spec}, until_done=True)
@@ -378,5 +315,6 @@ ACTIONS: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "uncordon nodes": (1.0, _by_hand(What.UNCORDON_NODES)),
     "terminate instance": (4.0, _by_hand(What.TERMINATE_INSTANCE)),
     "stop instance": (1.0, _by_hand(What.STOP_INSTANCE)),
+    **features.FEATURES,
 }
 """Name -> (weight, what it adds to the plan)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -33,31 +33,44 @@ class StaticCapacity:
     actions: MachineActions
     clock: Clock
     decisions: DecisionLog
+    _waiting: dict[str, str] = field(default_factory=dict)
+    """Pool -> why it waits, as the log said: passes come every second, and a class may be on its way out for hours."""
 
     async def reconcile(self, snapshot: Snapshot, held: Set[str], settings: SolverSettings) -> None:
         """Check all static pools once. One that cannot be filled does not stop the others. ``held``: keys of machines
         that disruption commands replace."""
+        before, self._waiting = self._waiting, {}
         for adjustment in adjustments(snapshot, held, now=self.clock.now()):
             try:
-                if adjustment.missing:
-                    await self._fill(adjustment, snapshot, settings)
-                else:
-                    await self._shrink(adjustment)
+                why = await self._adjust(adjustment, snapshot, settings)
             except DovetailError as error:
-                log.warning("static pool waits", pool=adjustment.pool.name, error=error.message)
+                why = error.message
+            name = adjustment.pool.name
+            if why:
+                self._waiting[name] = why
+            if why and before.get(name) != why:
+                log.warning("static pool waits", pool=name, why=why)
+
+    async def _adjust(
+        self, adjustment: Adjustment, snapshot: Snapshot, settings: SolverSettings
+    ) -> str:
+        """Returns why the pool has to wait; empty when it has not."""
+        if adjustment.missing:
+            return await self._fill(adjustment, snapshot, settings)
+        await self._shrink(adjustment)
+        return ""
 
     async def _fill(
         self, adjustment: Adjustment, snapshot: Snapshot, settings: SolverSettings
-    ) -> None:
+    ) -> str:
         pool, missing = adjustment.pool, adjustment.missing
         planned = await asyncio.to_thread(static_machine, snapshot, pool, settings)
         if isinstance(planned, str):
-            log.warning("cannot build machines of a static pool", pool=pool.name, why=planned)
             text = f"Pool is short of {missing} of its {pool.replicas} replicas: {planned}"
             await self.actions.env.recorder.publish(
                 to_pool(pool), "Warning", "ReplicasMissing", text
             )
-            return
+            return planned
         log.info(
             "provisioning nodeclaims to satisfy replica count", NodePool=pool.name, count=missing
         )
@@ -70,6 +83,7 @@ class StaticCapacity:
                 created.append(one)
         finally:
             self.decisions.static_filled(pool, created)
+        return ""
 
     async def _create(self, planned: PlannedMachine, snapshot: Snapshot, pool: NodePool) -> None:
         # The name follows from what there is, so a scheduler that takes over after a crash creates none twice.

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from simulation.faults import SCENARIOS
 from simulation.users.actions import Action, What
 from simulation.users.performing import KINDS
-from simulation.users.planning import ACTIONS, LAST_SECONDS, UserSettings, plan_users
+from simulation.users.planner import UserSettings
+from simulation.users.planning import ACTIONS, LAST_SECONDS, plan_users
 from simulation.users.pools import POOLS
 
 BUSY = UserSettings(actions_per_minute=60.0)
