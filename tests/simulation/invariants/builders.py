@@ -20,7 +20,14 @@ from shared.cloud.ec2.ownership import TOKEN_TAG, cluster_tag
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels
 from shared.domain.machines.commands import CommandRecord, written
-from shared.kube.resources import LAUNCH_RECORDS, LEASES, NODE_CLAIMS, NODE_POOLS, PDBS
+from shared.kube.resources import (
+    EC2_NODE_CLASSES,
+    LAUNCH_RECORDS,
+    LEASES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PDBS,
+)
 from simulation.invariants import Safety
 from simulation.invariants.picture import Picture
 from simulation.trace import Event
@@ -178,6 +185,22 @@ class History:
             picture: Picture = getattr(one, "picture", None) or one.launches.picture  # type: ignore[attr-defined]
             picture.rolled_back_at = self.elapsed
             picture.documents.clear()
+
+    def ready_class(self) -> None:
+        """The EC2NodeClass of all pools, which is Ready."""
+        body = {
+            "metadata": {"name": "main"},
+            "spec": {
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"id": "subnet-1234567"}],
+                "securityGroupSelectorTerms": [{"id": "sg-1234567"}],
+                "role": "nodes",
+            },
+        }
+        group = EC2_NODE_CLASSES.group
+        self.store.create("ec2nodeclasses", body, group=group)
+        ready = {"status": {"conditions": [condition("Ready", self.clock.now())]}}
+        self.store.patch("ec2nodeclasses", "main", ready, group=group, subresource="status")
 
     def pool(self, name: str = "main", **spec: Any) -> None:
         """A NodePool, or new fields of it."""

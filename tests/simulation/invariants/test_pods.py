@@ -36,19 +36,7 @@ def small(history: History, requirements: list[dict[str, Any]], **spec: Any) -> 
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "main"}
     template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
     history.pool(template=template, **spec)
-    body = {
-        "metadata": {"name": "main"},
-        "spec": {
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": [{"id": "subnet-1234567"}],
-            "securityGroupSelectorTerms": [{"id": "sg-1234567"}],
-            "role": "nodes",
-        },
-    }
-    group = "karpenter.k8s.aws"
-    history.store.create("ec2nodeclasses", body, group=group)
-    ready = {"status": {"conditions": [condition("Ready", history.clock.now())]}}
-    history.store.patch("ec2nodeclasses", "main", ready, group=group, subresource="status")
+    history.ready_class()
 
 
 def check(history: History) -> list[str]:
@@ -215,3 +203,10 @@ def test_the_first_of_pods_that_are_to_be_together_may_go_anywhere(history: Hist
     small(history, FITS)
     history.pod("web-1", spec={"affinity": {"podAffinity": {REQUIRED: [TOGETHER]}}})
     assert check(history) == WAITS
+
+
+def test_a_pod_of_a_gang_is_not_judged_alone(history: History) -> None:
+    """All of a gang find a place or none: that one of them would fit says nothing."""
+    small(history, [])
+    history.pod("web-1", annotations={labels.GANG: "web", labels.GANG_SIZE: "9"})
+    assert check(history) == []

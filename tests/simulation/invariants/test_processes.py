@@ -180,17 +180,29 @@ def test_a_ready_process_whose_loop_stands_still_is_found() -> None:
     ]
 
 
+@pytest.mark.parametrize("how", ["", " unexpectedly"])
 @pytest.mark.parametrize(("restarts", "sound"), [(True, True), (False, False)])
-def test_a_loop_that_failed_is_started_again(restarts: bool, sound: bool) -> None:
+def test_a_loop_that_failed_is_started_again(restarts: bool, sound: bool, how: str) -> None:
     # F29
     history, process = running()
     process.loop.started = history.clock.monotonic()
-    history.event("failure", name="launcher-0", what="loop failed sweep", foreseen=1)
+    history.event("failure", name="launcher-0", what=f"loop failed{how} sweep", foreseen=1)
     history.wait(1)
     if restarts:
         process.loop.started = history.clock.monotonic()
     pass_time(history, process, 45)
     assert (history.judge() == []) is sound
+
+
+@pytest.mark.parametrize("other", ["capacity sweep", "unexpectedly capacity sweep"])
+def test_a_loop_is_not_blamed_for_one_whose_name_ends_like_its_own(other: str) -> None:
+    # features 2: the loop `reservations` runs once a minute, `capacity reservations` more often.
+    history, process = running()
+    process.loop.started = history.clock.monotonic()
+    history.event("failure", name="launcher-0", what=f"loop failed {other}", foreseen=1)
+    history.wait(1)
+    pass_time(history, process, 45)
+    assert history.judge() == []
 
 
 def test_in_the_end_every_process_is_ready() -> None:

@@ -57,6 +57,23 @@ def test_a_machine_for_pods_that_are_gone_is_found() -> None:
     assert history.judge() == ["NodeClaim/m1 was made: 1000 cpu for pods that ask for 0"]
 
 
+@pytest.mark.parametrize(("seconds", "sound"), [(100, True), (130, False)])
+def test_machines_for_kept_room_are_not_judged_until_they_may_have_started(
+    seconds: int, sound: bool
+) -> None:
+    history = shop()
+    spec = {"podTemplateRef": {"name": "web"}, "replicas": 2}
+    body = {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    group = "autoscaling.x-k8s.io"
+    history.store.create("capacitybuffers", body, namespace="default", group=group)
+    buy(history, "m1", 2)
+    history.wait(300)
+    history.store.delete("capacitybuffers", "web", namespace="default", group=group)
+    history.wait(seconds)
+    buy(history, "m2", 2)
+    assert (history.judge() == []) is sound
+
+
 def test_pods_that_went_while_the_machine_was_written_were_seen() -> None:
     history = shop("a")
     history.store.delete("pods", "a", namespace="default", grace_seconds=0)

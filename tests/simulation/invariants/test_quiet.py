@@ -19,6 +19,7 @@ from simulation.invariants.quiet import (
     NothingLeaked,
     NoticesAreSettled,
     RecordsEnd,
+    StaticPoolsAreFull,
     TerminationsEnd,
     waiting_for_their_turn,
 )
@@ -57,6 +58,7 @@ def check(kind: Any, history: History) -> list[str]:
         RecordsEnd,
         DeletionsEnd,
         EmptyMachinesGo,
+        StaticPoolsAreFull,
     ],
 )
 def test_a_healthy_cluster_is_sound(history: History, kind: Any) -> None:
@@ -198,6 +200,30 @@ def test_an_empty_machine_goes(history: History) -> None:
     # DIS-30
     history.store.delete("pods", "web-1", namespace="default", grace_seconds=0)
     assert check(EmptyMachinesGo, history) == ["NodeClaim/a is left without pods"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "limits", "has_class", "found"),
+    [
+        (1, {}, True, []),
+        (2, {}, True, ["NodePool/fixed has 1 of 2 machines"]),
+        (2, {"nodes": "1"}, True, []),
+        (2, {}, False, []),
+        (0, {}, True, ["NodePool/fixed has 1 of 0 machines"]),
+        (1, {"nodes": "0"}, True, []),
+    ],
+    ids=["full", "short", "limited", "class gone", "too many", "limited later"],
+)
+def test_a_static_pool_has_its_replicas(
+    history: History, replicas: int, limits: Any, has_class: bool, found: list[str]
+) -> None:
+    # GAT-01
+    if has_class:
+        history.ready_class()
+    history.pool("fixed", replicas=replicas, limits=limits)
+    history.start("i-2")
+    history.machine("b", "i-2", conditions=HEALTHY, pool="fixed")
+    assert check(StaticPoolsAreFull, history) == found
 
 
 @pytest.mark.parametrize(("nodes", "stays"), [("1", True), ("2", False)])

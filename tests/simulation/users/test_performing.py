@@ -32,10 +32,11 @@ def store() -> Store:
 async def world(store: Store, tmp_path: Path) -> AsyncIterator[Any]:
     """What ``perform`` uses of a world."""
     settings = EmulatorSettings(seed=False)
-    emulator = Emulator(settings, SystemClock(), lambda _: None)
+    clock = SystemClock()
+    emulator = Emulator(settings, clock, lambda _: None)
     with embedded_api_server(store=store) as url:
         kube = await connect(write_kubeconfig(tmp_path / "kubeconfig", url))
-        yield SimpleNamespace(kube=kube, emulator=emulator, store=store)
+        yield SimpleNamespace(kube=kube, emulator=emulator, store=store, clock=clock)
         await kube.close()
 
 
@@ -105,6 +106,16 @@ async def test_a_person_ends_an_instance_of_this_cluster_only(world: Any) -> Non
     assert (ours.state, ours.state_reason) == ("shutting-down", BY_HAND)
     assert foreign.state == "running"
     assert await perform(Action(0, What.STOP_INSTANCE), world) == "there is none"
+
+
+async def test_a_reservation_is_of_a_type_that_is_offered_and_ends_in_time(world: Any) -> None:
+    body = {"count": 2, "seconds": 60.0, "tags": {"a": "b"}}
+    assert (await perform(Action(0, What.RESERVE, body=body), world)).startswith("reserved c5.")
+    (row,) = world.emulator.reservations.described({}, world.clock.now())
+    assert (row["TotalInstanceCount"], row["Tags"]) == (2, [{"Key": "a", "Value": "b"}])
+    assert (
+        world.emulator.reservations.described({}, world.clock.now() + 61)[0]["State"] == "expired"
+    )
 
 
 async def test_a_budget_is_created_and_deleted(world: Any) -> None:

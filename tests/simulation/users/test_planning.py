@@ -19,6 +19,7 @@ from simulation.users.planning import ACTIONS, LAST_SECONDS, plan_users
 from simulation.users.pools import POOLS
 
 BUSY = UserSettings(actions_per_minute=60.0)
+ALL = UserSettings(actions_per_minute=60.0, weights=SCENARIOS["features"].users)
 BY_HAND = {
     What.DELETE_NODE,
     What.DELETE_MACHINE,
@@ -27,6 +28,7 @@ BY_HAND = {
     What.UNCORDON_NODES,
     What.TERMINATE_INSTANCE,
     What.STOP_INSTANCE,
+    What.RESERVE,
 }
 
 
@@ -70,7 +72,7 @@ def test_workloads_never_ask_for_more_pods_than_the_run_allows(seed: int) -> Non
 @given(st.integers(0, 10_000))
 def test_only_what_was_created_is_changed_or_deleted(seed: int) -> None:
     known: set[tuple[str, str]] = set()
-    for action in plan_users(Random(seed), 20, BUSY):
+    for action in plan_users(Random(seed), 20, ALL):
         if action.what in BY_HAND or action.what is What.DELETE_PODS:
             continue
         assert action.kind in KINDS
@@ -85,7 +87,7 @@ def test_only_what_was_created_is_changed_or_deleted(seed: int) -> None:
 def test_every_action_happens_and_every_text_reads() -> None:
     counted: Counter[What] = Counter()
     for seed in range(20):
-        for action in plan_users(Random(seed), 20, BUSY):
+        for action in plan_users(Random(seed), 20, ALL):
             counted[action.what] += 1
             assert action.text == action.text.strip()
     assert set(counted) == set(What)
@@ -130,3 +132,15 @@ def test_in_the_end_pools_whose_limits_were_tightened_have_room(seed: int) -> No
     }
     assert last
     assert all(limits.get("resources", limits)["cpu"] == "1000" for limits in last.values())
+
+
+@given(st.integers(0, 10_000))
+def test_no_room_is_kept_in_the_end(seed: int) -> None:
+    """What is left without pods then is what nobody needs."""
+    kept: set[str] = set()
+    for action in plan_users(Random(seed), 5, ALL):
+        if action.kind == "capacitybuffers" and action.what is What.APPLY:
+            kept.add(action.name)
+        if action.kind == "capacitybuffers" and action.what is What.DELETE:
+            kept.remove(action.name)
+    assert kept == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from cli.decisions.explain_pool import lines
 from shared.domain import labels as keys
@@ -70,6 +71,18 @@ async def test_a_pool_that_no_machine_suits_says_so(
     answer = await scheduler.parts.explainer.answer(b"", {"pool": "default"})
     problems = orjson.loads(answer.body)["problems"]
     assert any(one.startswith("it is short of ") for one in problems), problems
+
+
+@pytest.mark.parametrize("more_settings", [{"FEATURE_GATES": "StaticCapacity=true"}])
+async def test_why_a_static_pool_waits_is_logged_once(scheduler: Scheduler) -> None:
+    """Passes come every second, and a class may be on its way out for hours."""
+    pool = make_pool(generation_api=V1, replicas=2, requirements=(NO_SUCH_TYPE,))
+    await scheduler.show(nodepools=[pool], nodeclasses=[make_node_class(generation_api=V1)])
+    with capture_logs() as lines:
+        for _ in range(3):
+            await scheduler.disruption.step()
+    (line,) = [one for one in lines if one["event"] == "static pool waits"]
+    assert (line["pool"], "instance type" in line["why"]) == (pool.name, True)
 
 
 async def test_explain_pool_shows_what_it_keeps(scheduler: Scheduler) -> None:
