@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shared.api.conversion.field_moves import place_of_field
 from shared.api.conversion.v1beta1_kinds import NODE_POOL, POOL_KUBELET, is_v1beta1
-from shared.api.crd.model import UNKNOWN_FIELDS, read
+from shared.api.crd.model import UNKNOWN_FIELD, UNKNOWN_FIELDS, read
 from shared.api.faults import Fault, Path
 from shared.api.label_rules import value_warnings
 from shared.api.parsers import INSTANCE_TYPE, PARSERS, SCHEMAS, parser_of, schema_of, warner_of
@@ -196,12 +197,22 @@ def _entries(raw: object) -> list[tuple[str, Any]]:
 def _structure_faults(model: type[Resource], document: Json) -> list[Fault]:
     # Only controllers write status, so that of a file is not checked.
     checked = {key: value for key, value in document.items() if key != "status"}
-    _, faults = read(model, checked, context=UNKNOWN_FIELDS)
+    _, found = read(model, checked, context=UNKNOWN_FIELDS)
+    faults = [_with_place(identity(document), fault) for fault in found]
     if "spec" in checked and checked["spec"] is None:
         # The file lost its indentation. A fault for each of its fields would hide the cause.
         inside = [fault for fault in faults if len(fault.path) != 1]
         return [*inside, Fault(("spec",), "is empty; indent the lines that belong to it")]
     return faults
+
+
+def _with_place(kind: tuple[str, str], fault: Fault) -> Fault:
+    """The fault of a field of another generation says where it belongs."""
+    place = place_of_field(kind, fault.path)
+    if not place:
+        return fault
+    unknown = fault.message.startswith(UNKNOWN_FIELD)
+    return Fault(fault.path, f"{UNKNOWN_FIELD if unknown else fault.message}; {place}")
 
 
 def _placeholders(document: Json) -> list[Fault]:
