@@ -48,6 +48,8 @@ PARSERS = {
 others give a record and faults."""
 
 WARNERS = {
+    "EC2NodeClass": "v1.class_warnings",
+    "AWSNodeTemplate": "v1.class_warnings",
     "NodePool": "v1.node_pools",
     "CapacityBuffer": "core.autoscaling.capacity_buffers",
     "ProvisioningRequest": "core.autoscaling.provisioning_requests",
