@@ -32,7 +32,13 @@ CONFIG_MAP = ("v1", "ConfigMap")
 LONGEST_NAME = 253
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
-_PLACEHOLDER = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_PLACEHOLDER = re.compile(
+    r"\$\{[A-Za-z_][^{}\n]*\}|\$\([^()\n]+\)|\$[A-Z][A-Z0-9_]+|\{\{[^{}\n]+\}\}"
+    r"|<<?[A-Za-z][A-Za-z0-9_. -]*>>?"
+)
+"""Of shells and Terraform, of Helm, and of guides for people."""
+_VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?")
+"""What ``envsubst`` replaces."""
 
 _OUR_PREFIX = "dovetail.sh/"
 _OUR_KEYS = sorted(
@@ -42,6 +48,20 @@ _OUR_KEYS = sorted(
 
 def check(document: Json) -> list[Fault]:
     """Every fault of an object of our kinds, by path: structure, rules, unknown fields, name. Never raises."""
+    found = {_of_placeholder(document, fault) for fault in _check(document)}
+    return sorted(found, key=lambda fault: (str(fault), fault.message))
+
+
+def _of_placeholder(document: Json, fault: Fault) -> Fault:
+    """The fault of a value that nobody replaced says that too: its form is wrong because of it."""
+    value = _value_at(document, fault.path)
+    other = fault.message.startswith(UNKNOWN_FIELD) or fault.path[-1:] == ("userData",)
+    if other or not _is_placeholder(value):
+        return fault
+    return Fault(fault.path, f"{fault.message}; {_replace(str(value))}")
+
+
+def _check(document: Json) -> list[Fault]:
     if identity(document) == CONFIG_MAP:
         return list(parse_global_settings(document).faults)
     if identity(document) == INSTANCE_TYPE:
@@ -68,7 +88,7 @@ def _check_v1beta1(document: Json) -> list[Fault]:
     made = v1beta1.upgraded(document)
     notes = {note.path: note.message for note in made.notes}
     found = v1beta1.own_faults(document)
-    for fault in check(made.document):
+    for fault in _check(made.document):
         path = v1beta1.place_in_v1beta1(document, fault.path)
         cause = f"{fault.message}; {notes[path]}" if path in notes else fault.message
         found.append(Fault(path, cause))
@@ -224,18 +244,41 @@ def _placeholders(document: Json) -> list[Fault]:
         if isinstance(value, Mapping):
             worth = ((k, v) for k, v in value.items() if k != "userData" and _may_hold_one(v))
             waiting += [((*path, str(k)), v) for k, v in worth]
+            found += [Fault((*path, k), _replace(k)) for k in value if _is_placeholder(k)]
         elif isinstance(value, list):
             waiting += [((*path, index), v) for index, v in enumerate(value) if _may_hold_one(v)]
-        elif isinstance(value, str) and (seen := _PLACEHOLDER.search(value)):
-            found.append(
-                Fault(path, f"{seen[0]} is a placeholder; replace it, for example with envsubst")
-            )
-    return sorted(found, key=str)
+        elif _is_placeholder(value):
+            found.append(Fault(path, _replace(str(value))))
+    return sorted(set(found), key=str)
 
 
 def _may_hold_one(value: object) -> bool:
     """A cheap test before the path is built, which takes far longer for ten thousand entries."""
-    return "${" in value if isinstance(value, str) else isinstance(value, Mapping | list)
+    return _is_placeholder(value) if isinstance(value, str) else isinstance(value, Mapping | list)
+
+
+def _is_placeholder(value: object) -> bool:
+    return isinstance(value, str) and _PLACEHOLDER.search(value) is not None
+
+
+def _replace(text: str) -> str:
+    """The message about the first placeholder in ``text``."""
+    seen = _PLACEHOLDER.search(text)
+    shown = seen[0][:80] if seen is not None else text
+    how = ", for example with envsubst" if _VARIABLE.fullmatch(shown) else ""
+    return f"{shown} is a placeholder; replace it{how}"
+
+
+def _value_at(document: object, path: Path) -> object:
+    """What is written at ``path``; None where nothing is."""
+    for part in path:
+        if isinstance(document, Mapping):
+            document = document.get(part)
+        elif isinstance(document, list) and isinstance(part, int) and part < len(document):
+            document = document[part]
+        else:
+            return None
+    return document
 
 
 def _defaults_added(document: Json, pool: DomainPool) -> list[Expression]:

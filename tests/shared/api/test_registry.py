@@ -210,6 +210,50 @@ def test_a_placeholder_is_told_but_not_inside_of_user_data() -> None:
     assert [warning.path for warning in warnings(template)] == [("spec", "subnetSelector", "a")]
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("nodes-${module.eks.cluster_name}", "${module.eks.cluster_name}"),
+        ("${CLUSTER_FQDN//./-}", "${CLUSTER_FQDN//./-}"),
+        ("$CLUSTER_NAME", "$CLUSTER_NAME"),
+        ("$(terraform output -raw name)", "$(terraform output -raw name)"),
+        ("<<CLUSTER_NAME>>", "<<CLUSTER_NAME>>"),
+        ("nodes-<your-cluster-name>", "<your-cluster-name>"),
+        ("{{ .Values.clusterName }}", "{{ .Values.clusterName }}"),
+        ("costs 5$ a day", ""),
+        ("Jane <jane@example.com>", ""),
+        ("a < b > c", ""),
+    ],
+)
+def test_every_form_of_a_placeholder_is_told(text: str, seen: str) -> None:
+    """As shells, Terraform, Helm and readers of a guide would replace them; also in a key."""
+    selectors = {"subnetSelector": {"a": text}, "securityGroupSelector": {f"c/{text}": "owned"}}
+    template = {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "a"},
+        "spec": selectors,
+    }
+    found = warnings(template)
+    assert [one.path for one in found] == (
+        [("spec", "securityGroupSelector", f"c/{text}"), ("spec", "subnetSelector", "a")]
+        if seen
+        else []
+    )
+    assert all(one.message.startswith(f"{seen} is a placeholder; replace it") for one in found)
+
+
+def test_the_fault_of_a_placeholder_says_that_it_is_one() -> None:
+    """Its form is wrong because nobody replaced it."""
+    [name] = told({**OVERLAY, "metadata": {"name": "<NAME>"}})
+    assert name.endswith("at both ends; <NAME> is a placeholder; replace it")
+    assert told(provisioner(limits={"resources": {"cpu": "${var.cpu}"}}, wieght="$WEIGHT")) == [
+        "spec.limits.resources.cpu: '${var.cpu}' is not a quantity; write for example 500m, 2 or 1.5Gi; "
+        "${var.cpu} is a placeholder; replace it",
+        "spec.wieght: unknown field; did you mean weight?",
+    ]
+
+
 @pytest.mark.parametrize("document", [None, [], "text", 5, {}, {"kind": "Pod"}])
 def test_what_is_no_object_of_ours_is_not_ours(document: Any) -> None:
     assert not is_ours(document)
