@@ -32,7 +32,7 @@ ALIAS_FAMILIES = {
     "windows2025": "Windows2025",
 }
 """Family in an alias -> value of ``amiFamily``."""
-_ALIAS = re.compile(r"([a-z0-9]+)@([A-Za-z0-9._-]+)")
+_ALIAS = re.compile(r"([A-Za-z0-9-]+)@([A-Za-z0-9._-]+)")
 
 TagValue = Annotated[str, Field(max_length=LONGEST_TAG_VALUE)]
 TermTags = Annotated[dict[str, TagValue], Field(min_length=1, max_length=MOST_TERM_TAGS)]

@@ -125,6 +125,11 @@ def test_an_owner_alone_selects_too_much() -> None:
         ("al2023@", "family@version"),
         ("al2023@a@b", "family@version"),
         ("ubuntu@latest", "is not an image family"),
+        (
+            "bottlerocket-fips@latest",
+            "'bottlerocket-fips' is not an image family; use one of al2, ",
+        ),
+        ("AL2023@latest", "'AL2023' is not an image family; use one of al2, al2023, "),
         ("windows2022@1.0", "windows2022@latest"),
         ("al2023@" + "1" * 30, "30 characters"),
     ],
