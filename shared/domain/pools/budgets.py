@@ -36,6 +36,7 @@ SCHEDULE_PATTERN = (
     rf"^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|{_FIELD}( +{_FIELD}){{4}})$"
 )
 """Five cron fields, or a macro: what Kubernetes' schedules support; cron libraries support more."""
+_DAYS_OF_MONTH, _DAYS_OF_WEEK = "1-31", "0-6"
 LONGEST_SCHEDULE = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -118,7 +119,29 @@ def _occurrences(schedule: str, after: datetime) -> CronSim:
         message = f'{shown} is not a schedule of five fields such as "0 9 * * mon-fri", nor one such as @daily'
         raise InvalidObject(message, field="schedule")
     try:
-        return CronSim(MACROS.get(schedule, schedule).replace("?", "*"), after)
+        return CronSim(_as_libraries_read(MACROS.get(schedule, schedule)), after)
     except CronSimError as error:
         message = f"{schedule[:40]!r} is not a schedule: {str(error).lower()}"
         raise InvalidObject(message, field="schedule") from error
+
+
+def _as_libraries_read(schedule: str) -> str:
+    """Five fields with the meaning that they have in Kubernetes. Raises InvalidObject for Sunday as 7.
+
+    Days count if they are of the month or of the week, unless one of the two is every day. For cron libraries each
+    ``*/N`` is every day, in Kubernetes only ``*`` and ``*/1`` are.
+    """
+    *clock, month_days, month, week_days = schedule.replace("?", "*").split()
+    if any("7" in part.partition("/")[0].split("-") for part in week_days.split(",")):
+        message = f"{schedule[:40]!r} is not a schedule: Sunday is 0 or sun, not 7"
+        raise InvalidObject(message, field="schedule")
+    days = _days(month_days, _DAYS_OF_MONTH), month, _days(week_days, _DAYS_OF_WEEK)
+    return " ".join((*clock, *days))
+
+
+def _days(field: str, whole: str) -> str:
+    """A field of days: ``*`` if one of its parts is every day, else with each ``*/N`` as a range."""
+    parts = [part.partition("/") for part in field.split(",")]
+    if any(days == "*" and int(step or 1) == 1 for days, _, step in parts):
+        return "*"
+    return ",".join((whole if days == "*" else days) + slash + step for days, slash, step in parts)

@@ -131,6 +131,27 @@ def test_macros_begin_when_cron_says(macro: str, start: str) -> None:
     assert not is_active(budget, at(start) - 1)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "days"),
+    [
+        ("0 0 */10 * mon", [1, 2, 9, 11, 16, 21, 23, 30, 31]),
+        ("0 0 ?/10 * mon", [1, 2, 9, 11, 16, 21, 23, 30, 31]),
+        ("0 0 13 * */6", [1, 7, 8, 13, 14, 15, 21, 22, 28, 29]),
+        ("0 0 */1 * mon", [2, 9, 16, 23, 30]),
+        ("0 0 13,* * mon", [2, 9, 16, 23, 30]),
+        ("0 0 13 * mon,*", [13]),
+        ("0 0 13 * mon", [2, 9, 13, 16, 23, 30]),
+    ],
+)
+def test_days_of_the_month_and_of_the_week_count_as_in_kubernetes(
+    schedule: str, days: list[int]
+) -> None:
+    """DIS-23: either of both, unless one is every day; every tenth day is not every day."""
+    budget = Budget("0", schedule=schedule, duration_seconds=HOUR)
+    found = [day for day in range(1, 32) if is_active(budget, at(f"2026-03-{day:02}T00:30:00"))]
+    assert found == days
+
+
 def test_a_rare_schedule_is_found() -> None:
     budget = Budget("0", schedule="0 0 29 2 *", duration_seconds=HOUR)
     assert is_active(budget, at("2028-02-29T00:30:00"))
@@ -145,6 +166,7 @@ def test_a_rare_schedule_is_found() -> None:
         "0 9-17 * * MON-FRI",
         "0,30 0 1 jan ?",
         "5/10 * * * 0,6",
+        "7/7 7 7 7 */7",
         "0  0 * * *",
     ],
 )
@@ -157,6 +179,7 @@ def test_schedules_of_kubernetes_are_understood(schedule: str) -> None:
     [
         "", "@never", "* * * *", "* * * * * *", "60 * * * *", "* * 0 * *", "0 0 30 2 *", "*/0 * * * *",
         "5-1 * * * *", "* * L * *", "* * * * 1#2", "TZ=UTC * * * * *", "* * * * foo", "*" * 10_000, "٣ * * * *",
+        "0 0 * * 7", "0 0 * * 5-7", "0 0 * * 0,7", "0 0 * * 7/2",
     ],
 )  # fmt: skip
 def test_other_schedules_are_refused_in_words(schedule: str) -> None:
