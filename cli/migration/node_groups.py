@@ -21,6 +21,7 @@ Json = Mapping[str, Any]
 LABEL_TAG = "k8s.io/cluster-autoscaler/node-template/label/"
 TAINT_TAG = "k8s.io/cluster-autoscaler/node-template/taint/"
 OPTION_TAG = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/"
+RESOURCE_TAG = "k8s.io/cluster-autoscaler/node-template/resources/"
 UNNEEDED, THRESHOLD = "scaledownunneededtime", "scaledownutilizationthreshold"
 """Flags that a group has of its own."""
 EFFECTS = {
@@ -28,6 +29,9 @@ EFFECTS = {
     "NO_EXECUTE": "NoExecute",
     "PREFER_NO_SCHEDULE": "PreferNoSchedule",
 }
+CAPACITY_TYPES = {"SPOT": keys.SPOT, "CAPACITY_BLOCK": keys.RESERVED}
+"""Capacity type of a managed node group -> of a pool; all others are on demand."""
+OF_THE_TYPE = ("cpu", "memory", "ephemeral-storage", "pods")
 ALIASES = (
     ("AL2023", "al2023"), ("AL2_", "al2"), ("BOTTLEROCKET", "bottlerocket"),
     ("WINDOWS_CORE_2022", "windows2022"), ("WINDOWS_FULL_2022", "windows2022"),
@@ -55,6 +59,8 @@ class NodeGroup:
     """How long its nodes are not needed before they go; empty: as the flag says."""
     threshold: str = ""
     """Use from which on its nodes stay, as a percentage; empty: as the flag says."""
+    by_attributes: bool = False
+    """Whether EC2 chooses its types, by ``InstanceRequirements``."""
     notes: tuple[str, ...] = ()
 
 
@@ -76,23 +82,37 @@ def read_groups(documents: Iterable[object]) -> Groups:
         if isinstance(one := answer.get("nodegroup"), Mapping):
             resources = _mapping(one.get("resources")).get("autoScalingGroups") or ()
             managed |= {str(_mapping(group).get("name")) for group in resources}
-            _add(groups, _managed(one))
+            _add(groups, _managed(one, templates))
     for answer in answers:
         for one in answer.get("AutoScalingGroups") or ():
             if isinstance(one, Mapping) and one.get("AutoScalingGroupName") not in managed:
                 _add(groups, _scaling(one, templates))
     if not groups.found and not groups.faults:
-        groups.faults.append("no AutoScalingGroups and no nodegroup in the files")
+        groups.faults.append(_nothing_found(answers))
     return groups
 
 
 def _add(groups: Groups, group: NodeGroup) -> None:
-    if not group.types:
+    if group.types:
+        groups.found.append(group)
+    elif group.by_attributes:
+        groups.faults.append(
+            f"{group.name}: instance types: InstanceRequirements are not read; write them as Overrides with an "
+            "InstanceType each, which aws ec2 get-instance-types-from-instance-requirements lists"
+        )
+    else:
         groups.faults.append(
             f"{group.name}: instance types: none; also give the output of aws ec2 describe-launch-template-versions"
         )
-        return
-    groups.found.append(group)
+
+
+def _nothing_found(answers: Iterable[Json]) -> str:
+    text = (
+        "no AutoScalingGroups and no nodegroup in the files; give the output of aws autoscaling "
+        "describe-auto-scaling-groups, or of aws eks describe-nodegroup"
+    )
+    is_eksctl = any(one.get("kind") == "ClusterConfig" for one in answers)
+    return f"{text}. A ClusterConfig of eksctl is not read" if is_eksctl else text
 
 
 def _mapping(value: object) -> Json:
@@ -109,25 +129,30 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
-def _managed(one: Json) -> NodeGroup:
+def _managed(one: Json, templates: Mapping[str, str]) -> NodeGroup:
     scaling = _mapping(one.get("scalingConfig"))
     kind = str(one.get("amiType") or "")
     alias = next((alias for prefix, alias in ALIASES if kind.startswith(prefix)), "")
     notes = (
-        () if alias else (f"amiType {kind or 'is missing'}: write amiSelectorTerms and userData",)
+        [] if alias else [f"amiType {kind or 'is missing'}: write amiSelectorTerms and userData"]
     )
+    capacity_type = CAPACITY_TYPES.get(str(one.get("capacityType")), keys.ON_DEMAND)
+    if capacity_type == keys.RESERVED:
+        notes.append("capacity block: write capacityReservationSelectorTerms")
+    template = str(_mapping(one.get("launchTemplate")).get("id"))
+    in_template = (templates[template],) if template in templates else ()
     return NodeGroup(
         name=str(one.get("nodegroupName") or "group"),
         least=_number(scaling.get("minSize"), 0),
         most=_number(scaling.get("maxSize"), 0),
-        types=_texts(one.get("instanceTypes")),
-        capacity_types=(keys.SPOT if one.get("capacityType") == "SPOT" else keys.ON_DEMAND,),
+        types=_texts(one.get("instanceTypes")) or in_template,
+        capacity_types=(capacity_type,),
         subnets=_texts(one.get("subnets")),
         labels={str(k): str(v) for k, v in _mapping(one.get("labels")).items()},
         taints=tuple(_eks_taint(t) for t in one.get("taints") or () if isinstance(t, Mapping)),
         alias=alias or "al2023",
         role=str(one.get("nodeRole") or "").rpartition("/")[2],
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -148,6 +173,7 @@ def _scaling(one: Json, templates: Mapping[str, str]) -> NodeGroup:
         least=_number(one.get("MinSize"), 0),
         most=_number(one.get("MaxSize"), 0),
         types=_types(one, templates),
+        by_attributes=any("InstanceRequirements" in _mapping(o) for o in _overrides(one)),
         capacity_types=_capacity_types(one),
         zones=_texts(one.get("AvailabilityZones")),
         subnets=tuple(part.strip() for part in subnets.split(",") if part.strip()),
@@ -158,6 +184,8 @@ def _scaling(one: Json, templates: Mapping[str, str]) -> NodeGroup:
         notes=(
             "image: the latest of al2023; write amiSelectorTerms for another",
             *_option_notes(options),
+            *_override_notes(one),
+            *_resource_notes(tags),
         ),
     )
 
@@ -182,14 +210,44 @@ def _option_notes(options: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}={value}: no counterpart of a pool"
 
 
+def _override_notes(one: Json) -> Iterator[str]:
+    """What the pool does not say of the group's overrides."""
+    overrides = [_mapping(o) for o in _overrides(one)]
+    if any("InstanceRequirements" in o for o in overrides):
+        yield "InstanceRequirements: the pool has the types that run now; --any-type allows all"
+    if any(str(o.get("WeightedCapacity") or "1") != "1" for o in overrides):
+        yield "WeightedCapacity: sizes of the group are units; mend limits.nodes and the minimum"
+
+
+def _resource_notes(tags: Mapping[str, str]) -> Iterator[str]:
+    """Resources that Cluster Autoscaler was to expect of nodes, and which the pool does not have."""
+    for tag, amount in sorted(tags.items()):
+        name = tag.removeprefix(RESOURCE_TAG)
+        if tag == name:
+            continue
+        if name in OF_THE_TYPE:
+            yield f"resources/{name}={amount}: instance type and volumes decide"
+        else:
+            yield f"resources/{name}={amount}: a NodeOverlay adds what drivers report"
+
+
 def _tag_taint(key: str, value: str) -> Taint:
     text, _, effect = value.rpartition(":")
     return Taint(key.removeprefix(TAINT_TAG), effect or "NoSchedule", text)
 
 
+def _mixed(one: Json) -> Json:
+    return _mapping(_mapping(one.get("MixedInstancesPolicy")).get("LaunchTemplate"))
+
+
+def _overrides(one: Json) -> list[object]:
+    found = _mixed(one).get("Overrides")
+    return found if isinstance(found, list) else []
+
+
 def _types(one: Json, templates: Mapping[str, str]) -> tuple[str, ...]:
-    mixed = _mapping(_mapping(one.get("MixedInstancesPolicy")).get("LaunchTemplate"))
-    listed = [str(_mapping(o).get("InstanceType") or "") for o in mixed.get("Overrides") or ()]
+    mixed = _mixed(one)
+    listed = [str(_mapping(o).get("InstanceType") or "") for o in _overrides(one)]
     if named := tuple(dict.fromkeys(filter(None, listed))):
         return named
     for specification in (one.get("LaunchTemplate"), mixed.get("LaunchTemplateSpecification")):

@@ -175,8 +175,49 @@ def test_the_type_of_a_launch_template_is_read() -> None:
     assert "Web_Workers: instance types" in read_groups(answers[:1]).faults[0]
 
 
+def test_the_type_of_a_managed_groups_launch_template_is_read() -> None:
+    group = managed_group(instanceTypes=None, launchTemplate={"id": "lt-1"})
+    versions = [{"LaunchTemplateId": "lt-1", "LaunchTemplateData": {"InstanceType": "r5.large"}}]
+    assert only_group(group, {"LaunchTemplateVersions": versions}).types == ("r5.large",)
+
+
+def test_a_capacity_block_is_reserved() -> None:
+    group = only_group(managed_group(capacityType="CAPACITY_BLOCK"))
+    assert group.capacity_types == ("reserved",)
+    assert group.notes == ("capacity block: write capacityReservationSelectorTerms",)
+
+
+def mixed_group(*overrides: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    policy = {"LaunchTemplate": {"Overrides": list(overrides)}}
+    return {"AutoScalingGroups": [scaling_group(MixedInstancesPolicy=policy, **changes)]}
+
+
+def test_types_that_ec2_chooses_are_not_read() -> None:
+    wanted = {"InstanceRequirements": {"VCpuCount": {"Min": 2}, "MemoryMiB": {"Min": 4096}}}
+    [fault] = read_groups([mixed_group(wanted)]).faults
+    assert fault.startswith("Web_Workers: instance types: InstanceRequirements are not read; ")
+    running = only_group(mixed_group(wanted, Instances=[{"InstanceType": "m5.large"}]))
+    assert running.types == ("m5.large",)
+    assert any(note.startswith("InstanceRequirements: ") for note in running.notes)
+
+
+def test_sizes_in_units_and_resources_of_nodes_are_noted() -> None:
+    prefix = "k8s.io/cluster-autoscaler/node-template/resources/"
+    tags = {f"{prefix}ephemeral-storage": "100G", f"{prefix}example.com/fpga": "2"}
+    types = {"InstanceType": "m5.large"}, {"InstanceType": "m5.xlarge", "WeightedCapacity": "2"}
+    group = only_group(mixed_group(*types, Tags=[{"Key": k, "Value": v} for k, v in tags.items()]))
+    assert group.notes[1:] == (
+        "WeightedCapacity: sizes of the group are units; mend limits.nodes and the minimum",
+        "resources/ephemeral-storage=100G: instance type and volumes decide",
+        "resources/example.com/fpga=2: a NodeOverlay adds what drivers report",
+    )
+
+
 def test_files_without_groups_are_a_fault() -> None:
-    assert read_groups([{"kind": "Pod"}]).faults == ["no AutoScalingGroups and no nodegroup in the files"]  # fmt: skip
+    [fault] = read_groups([{"kind": "Pod"}]).faults
+    assert "no AutoScalingGroups and no nodegroup in the files; give the output of aws " in fault
+    [fault] = read_groups([{"kind": "ClusterConfig", "managedNodeGroups": []}]).faults
+    assert fault.endswith("A ClusterConfig of eksctl is not read")
 
 
 @given(
