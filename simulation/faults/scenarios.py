@@ -162,6 +162,7 @@ FEATURES = {
 }
 GATES = {"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=true,StaticCapacity=true"}
 """The gates that these actions need."""
+ANNOTATING = {"annotate pool": 60.0}
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 UNANSWERED = {"aws-lost-answer": 6.0}
@@ -333,6 +334,14 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 users=FEATURES,
                 actions_per_minute=16.0,
                 variables=GATES,
+            ),
+            Scenario(
+                "annotations",
+                "as mixed, with pools that keep room, close, wait for approval and are halted",
+                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                share=1 / 3,
+                users=ANNOTATING,
+                actions_per_minute=16.0,
             ),
         )
     }

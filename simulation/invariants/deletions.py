@@ -12,6 +12,7 @@ from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, REGISTERED, Machine
 from shared.domain.nodes import Node, provider_instance_id
+from shared.domain.pools.hours import is_open
 from shared.kube.resources import NODES
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import RESTORE_SECONDS, RUNNING, Launches
@@ -252,11 +253,16 @@ def _has_finalizer(document: Json | None) -> bool:
     )
 
 
+CLOSED_SECONDS = 5.0
+"""A pool that was closed so long ago may have opened after the decision."""
+
+
 @dataclass
 class ReplacedFirst:
     """EXE-04, EXE-06, SVC-06: the scheduler deletes a machine for a stored command, after its replacements are ready.
 
-    A NodeClaim whose time is up needs neither (DIS-60), and a machine that never was initialized may go.
+    A NodeClaim whose time is up needs neither (DIS-60), nor does one of a closed pool, nor one more than a static pool
+    wants, and a machine that never was initialized may go.
     """
 
     launches: Launches
@@ -279,7 +285,7 @@ class ReplacedFirst:
         return self._faults(before, world) if before.has(INITIALIZED) else []
 
     def _faults(self, machine: Machine, world: World) -> list[str]:
-        if is_expired(machine, world):
+        if is_expired(machine, world) or self._is_over(machine, world):
             return []
         command = holder(machine)
         if command is None:
@@ -288,6 +294,18 @@ class ReplacedFirst:
         if missing:
             return [f"{machine.key} was deleted before {', '.join(missing)} was ready"]
         return []
+
+    def _is_over(self, machine: Machine, world: World) -> bool:
+        """Whether its pool is closed, or static and has too many."""
+        pools = (one for one in self.launches.picture.pools() if one.key == machine.pool_key)
+        if (pool := next(pools, None)) is None:
+            return False
+        if pool.replicas is not None:
+            left = [m for m in self.launches.picture.machines() if m.pool_key == pool.key]
+            return sum(not one.terminating for one in left) >= pool.replicas
+        now, ahead = world.clock.now(), skew_of("scheduler", world)
+        times = (now - CLOSED_SECONDS, now, now + min(ahead, LARGEST_SKEW_SECONDS) + SKEW_SECONDS)
+        return pool.drains_when_closed and not all(is_open(pool, now=time) for time in times)
 
 
 def is_expired(machine: Machine, world: World) -> bool:

@@ -58,13 +58,13 @@ class WithinBudgets:
         if self.picture.rolled_back_at > self._restored_at:
             self._restored_at = self.picture.rolled_back_at
             for one in self.picture.pools():
-                self._budgets.setdefault(one.key, []).append((event.at, one.budgets))
+                self._budgets.setdefault(one.key, []).append((event.at, _budgets(one)))
         if change is None:
             return []
         if change.key[0] in ("nodepools", "provisioners"):
             pool: NodePool | None = record_of(change.resource, change.after)
             if pool is not None:
-                self._budgets.setdefault(pool.key, []).append((event.at, pool.budgets))
+                self._budgets.setdefault(pool.key, []).append((event.at, _budgets(pool)))
         if change.key[0] not in MACHINE_KINDS and change.key[0] != "nodes":
             return []
         self._note_machines(event.at)
@@ -243,6 +243,11 @@ def _held(history: list[tuple[float, Value]], since: float) -> list[tuple[float,
     """The entries that held at any time since then."""
     before = [index for index, (at, _) in enumerate(history) if at <= since]
     return history[before[-1] if before else 0 :]
+
+
+def _budgets(pool: NodePool) -> tuple[Budget, ...]:
+    """A halted pool has a budget of none."""
+    return (Budget("0"),) if pool.disruption_off else pool.budgets
 
 
 def least(budgets: Iterable[Budget], reason: str, total: int, now: float) -> float:

@@ -16,8 +16,16 @@ from shared.api.core.pods import parse_daemon_set
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.workloads.pods import ENDED, Pod
-from shared.kube.resources import CAPACITY_BUFFERS, PODS
+from shared.kube.resources import (
+    CAPACITY_BUFFERS,
+    MACHINES,
+    NODE_CLAIMS,
+    NODE_POOLS,
+    PODS,
+    PROVISIONERS,
+)
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import RESTORE_SECONDS, Launches
 from simulation.invariants.picture import MACHINE_KINDS, Change, Json, Picture, record_of
@@ -27,6 +35,9 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 JUDGED = ("cpu", "memory")
+POOL_KINDS = (NODE_POOLS, PROVISIONERS)
+ROOM_KINDS = (CAPACITY_BUFFERS, *POOL_KINDS, MACHINES, NODE_CLAIMS)
+"""When one of these changes, it is looked whether somebody keeps room."""
 ORDERED_AGAIN_SECONDS = 5.0
 """An order so soon after a withdrawal is for pods that waited all the time."""
 ROOM_SECONDS = 120.0
@@ -107,8 +118,8 @@ class BoughtOnce:
             return []
         if change.resource is PODS:
             self.demand.note(change, event.at)
-        if self.launches.picture.raw(CAPACITY_BUFFERS) or change.resource is CAPACITY_BUFFERS:
-            self._room_until = event.at
+        if change.resource in ROOM_KINDS or self.launches.picture.raw(CAPACITY_BUFFERS):
+            self._note_room(change, event.at)
         if change.key[0] not in MACHINE_KINDS or not change.is_new or change.by != "scheduler":
             return []
         machine = record_of(change.resource, change.after)
@@ -119,6 +130,13 @@ class BoughtOnce:
         if event.at - self._room_until < ROOM_SECONDS:
             return []
         return self._surplus(machine, event.at, world)
+
+    def _note_room(self, change: Change, at: float) -> None:
+        picture = self.launches.picture
+        was = record_of(change.resource, change.before) if change.resource in POOL_KINDS else None
+        keeps = any(map(keeps_capacity, picture.pools())) or (was and keeps_capacity(was))
+        if keeps or picture.raw(CAPACITY_BUFFERS) or change.resource is CAPACITY_BUFFERS:
+            self._room_until = at
 
     def _is_for_pods(self, machine: Machine) -> bool:
         pool = next((p for p in self.launches.picture.pools() if p.key == machine.pool_key), None)

@@ -1,5 +1,5 @@
 """What people do with kinds and fields of some clusters only: static pools, gangs, overlays, room for pods to come,
-and reservations. Pure.
+reservations, and annotations of pools. Pure.
 
 Room for pods to come is given up before the end of a run, so that machines without pods are machines that go.
 """
@@ -15,15 +15,38 @@ from simulation.users import pools, workloads
 from simulation.users.actions import Json, What
 from simulation.users.planner import Planner
 
-STATIC, RESERVED = "static", "reserved"
+STATIC, RESERVED, ANNOTATED = "static", "reserved", "annotated"
 MOST_STATIC_POOLS, MOST_STATIC_NODES = 2, 4
 MOST_OF_A_KIND = 3
 RESERVATION_TAGS = {"example.com/reserved-for": "simulated"}
 CLASS = f"main-{V1}"
+EVERY_THREE_MINUTES = '{schedule: "*/3 * * * *", duration: 2m}'
+ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
+    labels.MINIMUM_ANNOTATION: ("{nodes: 2}", "{cpu: 8}", "{nodes: 1, memory: 16Gi}"),
+    labels.HEADROOM_ANNOTATION: ("20%", "{cpu: 2}"),
+    labels.HOURS_ANNOTATION: (EVERY_THREE_MINUTES,),
+    labels.OUTSIDE_HOURS_ANNOTATION: ("drain", "keep"),
+    labels.DISRUPTION_ANNOTATION: ("off",),
+    labels.DISRUPTIONS_PER_HOUR_ANNOTATION: ("2", "20"),
+    labels.APPROVAL_ANNOTATION: ("Drifted,Underutilized", "required"),
+    labels.UTILIZATION_ANNOTATION: ("50%",),
+    labels.DELAY_AFTER_ADD_ANNOTATION: ("30s",),
+    labels.DELAY_AFTER_DELETE_ANNOTATION: ("20s",),
+    labels.DELAY_AFTER_FAILURE_ANNOTATION: ("1m",),
+    labels.PACKING_ANNOTATION: ("LowestCost", "Balanced"),
+    labels.NODE_PRICE_ANNOTATION: ("0.02",),
+    labels.CONSOLIDATION_ANNOTATION: ("Global", "Karpenter"),
+    labels.REBALANCE_ANNOTATION: ("drain", "off"),
+}
+"""Annotation of a pool -> values."""
 
 
 def give_up_room(planner: Planner) -> None:
-    """Delete every buffer; static pools replace their machines for age no more."""
+    """Delete every buffer, and take annotations away, some of which keep machines or hold what is to end; static pools
+    replace their machines for age no more."""
+    for name in sorted({*planner.features.pop(ANNOTATED, [])} & planner.pools.keys()):
+        patch = {"metadata": {"annotations": dict.fromkeys(ANNOTATIONS)}}
+        planner.add(What.PATCH, pools.POOLS[planner.pools[name]], name, patch, until_done=True)
     for name in planner.features.pop(CAPACITY_BUFFERS.plural, []):
         planner.add(What.DELETE, CAPACITY_BUFFERS.plural, name, until_done=True)
     for name in planner.features.get(STATIC, []):
@@ -157,6 +180,16 @@ def _apply_reserved_pool(planner: Planner) -> None:
     planner.pools[RESERVED] = V1
 
 
+def _annotate_pool(planner: Planner) -> None:
+    """One annotation of a pool, which is taken away again in one case of four."""
+    random = planner.random
+    name, key = random.choice(sorted(planner.pools)), random.choice(sorted(ANNOTATIONS))
+    value = None if random.random() < 0.25 else random.choice(ANNOTATIONS[key])
+    patch = {"metadata": {"annotations": {key: value}}}
+    planner.add(What.PATCH, pools.POOLS[planner.pools[name]], name, patch)
+    planner.features.setdefault(ANNOTATED, []).append(name)
+
+
 FEATURES: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "add static pool": (0.0, _add_static_pool),
     "resize static pool": (0.0, _resize_static_pool),
@@ -166,5 +199,6 @@ FEATURES: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "keep room": (0.0, _keep_room),
     "resize room": (0.0, _resize_room),
     "reserve": (0.0, _reserve),
+    "annotate pool": (0.0, _annotate_pool),
 }
 """As ``planning.ACTIONS``: done in the scenarios that say how often."""
