@@ -212,6 +212,12 @@ class History:
         else:
             self.store.create("nodepools", body, group=NODE_POOLS.group)
 
+    def annotate_pool(self, name: str = "main", **annotations: str) -> None:
+        """Annotations of ours on a NodePool, named with ``_`` for ``-``."""
+        found = {f"dovetail.sh/{key.replace('_', '-')}": one for key, one in annotations.items()}
+        body = {"metadata": {"annotations": found}}
+        self.store.patch("nodepools", name, body, group=NODE_POOLS.group)
+
     def machine(self, name: str, instance_id: str = "", **more: Any) -> str:
         """A NodeClaim of the pool ``main``; returns its UID. ``conditions``: types that are True."""
         reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "main"}

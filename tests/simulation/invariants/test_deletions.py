@@ -282,6 +282,29 @@ def test_the_scheduler_deletes_no_machine_without_a_command() -> None:
     assert history.judge() == ["NodeClaim/a was deleted without a command"]
 
 
+@pytest.mark.parametrize(("replicas", "sound"), [(0, True), (1, False)])
+def test_one_more_than_a_static_pool_wants_needs_no_command(replicas: int, sound: bool) -> None:
+    # GAT-01
+    history = decided()
+    history.pool("fixed", replicas=replicas)
+    history.machine("b", "i-2", conditions=HEALTHY, pool="fixed")
+    history.delete_machine("b", by="scheduler")
+    assert (history.judge() == []) is sound
+
+
+@pytest.mark.parametrize(
+    ("opens", "outside", "sound"),
+    [("0 0 1 1 *", "drain", True), ("0 0 1 1 *", "keep", False), ("* * * * *", "drain", False)],
+    ids=["closed", "closed and kept", "open"],
+)
+def test_a_machine_of_a_closed_pool_needs_no_command(opens: str, outside: str, sound: bool) -> None:
+    history = decided()
+    history.pool()
+    history.annotate_pool(hours=f'{{schedule: "{opens}", duration: 1h}}', outside_hours=outside)
+    history.delete_machine("a", by="scheduler")
+    assert (history.judge() == []) is sound
+
+
 def test_a_machine_goes_after_its_replacement_is_ready() -> None:
     """EXE-06; a replacement that was ready and is gone by now was ready all the same."""
     history = decided()

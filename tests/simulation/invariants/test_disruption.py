@@ -120,6 +120,15 @@ def test_a_budget_that_was_lowered_a_moment_ago_may_not_have_been_seen() -> None
     assert len(history.judge()) == 1
 
 
+def test_a_halted_pool_is_left_alone() -> None:
+    history = with_budget(3, {"nodes": "100%"})
+    history.annotate_pool(disruption="off")
+    history.wait(100)
+    history.command("m1")
+    (found,) = history.judge()
+    assert found.startswith("NodePool/main may have 0 machines disrupted and has 1")
+
+
 def test_budgets_for_other_reasons_do_not_hold() -> None:
     """DIS-22; the commands of these tests are for drift."""
     history = with_budget(5, {"nodes": "0", "reasons": ["Empty"]}, {"nodes": "1"})

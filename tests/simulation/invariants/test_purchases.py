@@ -74,6 +74,13 @@ def test_machines_for_kept_room_are_not_judged_until_they_may_have_started(
     assert (history.judge() == []) is sound
 
 
+def test_machines_of_a_pool_that_keeps_a_minimum_are_not_judged() -> None:
+    history = shop()
+    history.annotate_pool(minimum="{nodes: 2}")
+    buy(history, "m1", 2)
+    assert history.judge() == []
+
+
 def test_pods_that_went_while_the_machine_was_written_were_seen() -> None:
     history = shop("a")
     history.store.delete("pods", "a", namespace="default", grace_seconds=0)
