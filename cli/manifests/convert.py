@@ -15,7 +15,7 @@ import typer
 from cli.manifests.reading import Manifest, ManifestFile, read_manifests
 from cli.manifests.validate import FAULTY, FilesOption, Finding, Report, examine, print_report
 from cli.manifests.yaml_writing import yaml_text
-from cli.text import escaped
+from cli.text import counted, escaped
 from local.cluster.crd.custom_resources import CustomKind
 from shared.api.conversion import convert as generations
 from shared.api.conversion.written import Written
@@ -96,7 +96,10 @@ def _print(written: Sequence[Written]) -> None:
     typer.echo(text_of(written), nl=False)
     # On stderr, because standard output is often redirected to a file that is applied unread.
     if notes := sum(len(one.notes) for one in written):
-        typer.echo(f"the output has {notes} comments; read them before you apply it", err=True)
+        them = "it" if notes == 1 else "them"
+        typer.echo(
+            f"the output has {counted(notes, 'comment')}; read {them} before you apply it", err=True
+        )
 
 
 def refusals(written: Iterable[Written], sources: Sequence[Manifest]) -> list[Finding]:
@@ -135,8 +138,10 @@ def _served(model: type[Resource]) -> CustomKind:
 
 
 def _with_note(fault: Fault, notes: dict[str, str]) -> tuple[str, str]:
+    """Notes about a selector that has no equivalent are about the terms that it was made of."""
     where = field_text(fault.path)
-    return where, f"{fault.message}; {notes[where]}" if where in notes else fault.message
+    said = [notes[at] for at in (where, f"{where}Terms") if at in notes]
+    return where, "; ".join(dict.fromkeys((fault.message, *said)))
 
 
 def text_of(written: Iterable[Written]) -> str:

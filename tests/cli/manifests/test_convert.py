@@ -252,3 +252,20 @@ spec:
   subnetSelectorTerms: [{tags: {a: b}}]
   securityGroupSelectorTerms: [{tags: {a: b}}]
 """
+
+
+def test_terms_without_an_equivalent_are_named_once() -> None:
+    terms = "subnetSelectorTerms: [{id: subnet-1}, {tags: {a: b}}]"
+    spec = f"{terms}, securityGroupSelectorTerms: [{{name: a}}], role: r"
+    head = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\n"
+    images = "amiSelectorTerms: [{alias: al2023@latest}]"
+    done = convert("-f", "-", "--to", "v1alpha5", stdin=f"{head}spec: {{{spec}, {images}}}\n")
+    assert done.exit_code == 1
+    [line] = done.stdout.splitlines()
+    assert line.count("is required") == 1
+    assert "no v1alpha1 selector is equivalent to these terms" in line
+
+
+def test_one_comment_is_not_called_several() -> None:
+    done = convert("-f", "-", "--to", "v1", *ROLE, stdin=PAIR.partition("---\n")[0])
+    assert "the output has 1 comment; read it before you apply it" in done.stderr
