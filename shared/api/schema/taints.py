@@ -47,6 +47,10 @@ class NodeTaint(ApiModel):
     """The taint's value."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
     """What happens to pods that do not tolerate the taint."""
+    time_added: (
+        Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})] | None
+    ) = None
+    """Of taints that were copied from a node. Without effect: the kubelet adds them when the node registers."""
 
 
 class V1Taint(NodeTaint):
