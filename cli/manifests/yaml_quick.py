@@ -38,7 +38,11 @@ def _json_value(text: str, most_values: int, most_levels: int) -> Any:
     if _SURROGATE.search(text) or yaml.reader.Reader.NON_PRINTABLE.search(text):
         raise _Unusual
     found = json.loads(
-        text, object_pairs_hook=_object, parse_constant=_unusual, parse_int=_whole_number
+        text,
+        object_pairs_hook=_object,
+        parse_constant=_unusual,
+        parse_int=_number,
+        parse_float=_number,
     )
     _check_size(found, most_values, most_levels)
     return found
@@ -55,7 +59,7 @@ def _unusual(_: str) -> Any:
     raise _Unusual
 
 
-def _whole_number(text: str) -> Any:
+def _number(text: str) -> Any:
     return scalar_value(text, None, plain=True)
 
 

@@ -20,6 +20,10 @@ NUMBER_LENGTH_LIMIT = 100
 """In characters. A longer scalar is text, so that no huge integer is computed."""
 
 
+LEAST_EXPONENT = 1e21
+"""Go writes floats from here on with an exponent, and smaller whole ones as integers."""
+
+
 def scalar_value(text: str, tag: str | None, *, plain: bool) -> str | int | float | bool | None:
     """The value of a scalar. ``plain``: written without quotes and without a tag."""
     bare = plain or tag in (f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null")
@@ -39,7 +43,9 @@ def _number(text: str) -> str | int | float:
     if based is not None:
         return based
     if _FRACTION.fullmatch(text):
-        return float(text)
+        value = float(text)
+        # kubectl sends JSON as Go writes it, where 1e1 and 10.0 are 10.
+        return int(value) if value.is_integer() and abs(value) < LEAST_EXPONENT else value
     if _SPECIAL.fullmatch(text):
         return float(text.replace(".", ""))
     return text

@@ -232,3 +232,17 @@ def test_any_text_is_read_without_an_exception(text: str) -> None:
     documents, _ = read_yaml(text)
     for document in documents:
         json.dumps(document.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10.0", 10), ("1e1", 10), ("1E3", 1000), ("-0.0", 0), ("1.5e1", 15), ("1e20", 10**20),
+        ("1e21", 1e21), ("1.5", 1.5), ("1e-1", 0.1),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_whole_as_kubectl_sends_them(text: str, value: float) -> None:
+    """A weight of 10.0 is one of 10: Go writes both as 10."""
+    for written in (f"a: {text}", f'{{"a": {text}}}'):
+        read = only(written)["a"]
+        assert (read, type(read)) == (value, type(value))
