@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from cli.manifests.yaml_quick import quick_values
+from cli.manifests.yaml_quick import json_parts, quick_values
 from cli.manifests.yaml_scalars import scalar_value
 from shared.api.faults import Path
 
@@ -74,15 +74,40 @@ class YamlDocument:
 
 
 def read_yaml(text: str) -> tuple[list[YamlDocument], FormFault | None]:
-    """The documents of ``text``, and the fault at which parsing stopped, if any. Never raises."""
+    """The documents of ``text``, and the fault at which parsing stopped, if any. Never raises.
+
+    JSON objects may follow each other without a separator, as jq prints them and kubectl reads them.
+    """
     values = quick_values(text, _LOADER, VALUE_LIMIT, DEPTH_LIMIT)
     if values is None:
-        return read_carefully(text)
+        return _read_stream(text) or read_carefully(text)
     again = cache(partial(read_carefully, text))
     return [
         YamlDocument(value, read_places=lambda at=at: again()[0][at].places)  # type: ignore[misc]
         for at, value in enumerate(values)
     ], None
+
+
+def _read_stream(text: str) -> tuple[list[YamlDocument], FormFault | None] | None:
+    """The JSON objects that follow each other in ``text``; None if that is not what it is."""
+    documents: list[YamlDocument] = []
+    for start, end in json_parts(text):
+        line, column = text.count("\n", 0, start), start - text.rfind("\n", 0, start) - 1
+        found, broken = read_carefully(text[start:end])
+        documents += [_moved(one, line, column) for one in found]
+        if broken is not None:
+            return documents, broken._replace(place=_moved_place(broken.place, line, column))
+    return (documents, None) if documents else None
+
+
+def _moved(document: YamlDocument, line: int, column: int) -> YamlDocument:
+    places = {path: _moved_place(at, line, column) for path, at in document.places.items()}
+    faults = [one._replace(place=_moved_place(one.place, line, column)) for one in document.faults]
+    return YamlDocument(document.value, places, faults)
+
+
+def _moved_place(place: Place, line: int, column: int) -> Place:
+    return Place(place.line + line, place.column + (column if place.line == 1 else 0))
 
 
 def read_carefully(text: str) -> tuple[list[YamlDocument], FormFault | None]:

@@ -16,6 +16,7 @@ import yaml
 from cli.manifests.yaml_scalars import scalar_value
 
 _MERGE = "<<"
+_WHITE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -31,6 +32,20 @@ def quick_values(text: str, loader: Any, most_values: int, most_levels: int) -> 
         return _yaml_values(yaml.parse(text, Loader=loader), most_values, most_levels)
     except (_Unusual, yaml.YAMLError, ValueError, RecursionError):
         return None
+
+
+def json_parts(text: str) -> list[tuple[int, int]]:
+    """Beginning and end of each JSON object, where ``text`` is several of them and nothing else; else none."""
+    decoder, parts, at = json.JSONDecoder(), [], 0
+    try:
+        while (start := _WHITE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+            if text[start] != "{":
+                return []
+            at = decoder.raw_decode(text, start)[1]
+            parts.append((start, at))
+    except (ValueError, RecursionError):
+        return []
+    return parts if len(parts) > 1 else []
 
 
 def _json_value(text: str, most_values: int, most_levels: int) -> Any:

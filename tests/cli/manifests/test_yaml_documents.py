@@ -73,7 +73,6 @@ def test_quick_reading_of_json_gives_what_careful_reading_gives(value: Any, asci
         "{a: 1}",
         '{"a": 1, "a": 2}',
         '{"a": NaN}',
-        '{"a": 1} {"b": 2}',
         '{"a": "\\ud83d\\ude00"}',
         '{"a": 1000000000000000000000000000000}',
         "[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1),
@@ -246,3 +245,32 @@ def test_whole_numbers_are_whole_as_kubectl_sends_them(text: str, value: float) 
     for written in (f"a: {text}", f'{{"a": {text}}}'):
         read = only(written)["a"]
         assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ('{"a": 1}\n{"b": {"c": 2}}\n', [Place(1, 2), Place(2, 8)]),
+        ('{\n "a": 1\n}\n{\n "b": {\n  "c": 2}}', [Place(2, 2), Place(6, 3)]),
+        ('{"a": 1} {"b": {"c": 2}}', [Place(1, 2), Place(1, 17)]),
+    ],
+)
+def test_json_objects_may_follow_each_other(text: str, places: list[Place]) -> None:
+    """As jq prints them, and as kubectl reads them."""
+    (first, second), broken = read_yaml(text)
+    assert broken is None
+    assert (first.value, second.value) == ({"a": 1}, {"b": {"c": 2}})
+    assert [first.place_of(("a",)), second.place_of(("b", "c"))] == places
+
+
+def test_what_is_wrong_with_one_of_several_objects_has_its_line() -> None:
+    (_, second), broken = read_yaml('{"a": 1}\n{"b": 1,\n "b": 2}\n')
+    assert broken is None
+    assert [fault.place for fault in second.faults] == [Place(3, 2)]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}\n{"b": ', '{"a": 1}\n[]', '{"a": 1}\nb: 1', "{a: 1}\n{b: 1}"]
+)
+def test_other_text_behind_an_object_is_a_fault(text: str) -> None:
+    assert read_yaml(text)[1] is not None
