@@ -30,8 +30,12 @@ _CORRECTIONS = {
     "did not find expected '-' indicator": "check the indentation of this line and the line above",
     "could not find expected ':'": "a ':' is missing, or the indentation is wrong",
     "found character that cannot start any token": "put the value in quotes",
+    "did not find expected ',' or ']'": "close the list, or put its values in quotes",
+    "did not find expected ',' or '}'": "close the braces, or put the values in quotes",
 }
 """libyaml's message -> the usual correction."""
+_TEMPLATES = ("{{", "${", "$(", "{%")
+"""Of Helm, Terraform, shells and Jinja."""
 
 
 class Place(NamedTuple):
@@ -135,9 +139,16 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> FormFault:
     correction = _CORRECTIONS.get(problem, "")
     if error.problem_mark is not None and text[error.problem_mark.index :][:1] == "\t":
         correction = "this is a tab: indent with spaces"
+    elif any(mark in _line(text, place.line) for mark in _TEMPLATES):
+        correction = "render the template first, if this is one"
     return FormFault(
         (), place, f"is not YAML: {problem}" + (f"; {correction}" if correction else "")
     )
+
+
+def _line(text: str, number: int) -> str:
+    """One line of ``text``, counted from 1."""
+    return "".join(text.split("\n")[number - 1 : number])
 
 
 def _place_at(text: str, octets: int) -> Place:

@@ -72,7 +72,11 @@ class ApiModel(BaseModel):
         if not isinstance(raw, Mapping):
             return handler(raw)
         given = {key: value for key, value in raw.items() if value is not None}
-        problems = [_problem(path, text) for path, text in cls._broken(given, info)]
+        broken = [
+            *cls._broken(given),
+            *(cls._unknown(raw) if info.context == UNKNOWN_FIELDS else ()),
+        ]
+        problems = [_problem(path, text) for path, text in broken]
         try:
             model = handler(given)
         except ValidationError as error:
@@ -83,21 +87,29 @@ class ApiModel(BaseModel):
         return model
 
     @classmethod
-    def _broken(cls, given: Json, info: ValidationInfo) -> Iterable[tuple[Path, str]]:
+    def _broken(cls, given: Json) -> Iterable[tuple[Path, str]]:
         for rule in cls.RULES:
             if rule.check is not None:
                 yield from rule.check(given)
-        if info.context == UNKNOWN_FIELDS:
-            yield from cls._unknown(given)
 
     @classmethod
-    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
+    def _unknown(cls, raw: Json) -> Iterable[tuple[Path, str]]:
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        for key in given:
-            if key not in known:
-                near = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                yield (str(key),), f"{UNKNOWN_FIELD}{hint}"
+        empty = ""
+        for key, value in raw.items():
+            if key in known or value is None:
+                # Lines that lost their indentation are fields behind one without a value.
+                empty = str(key) if value is None and key in known else ""
+                continue
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = (
+                f"; did you mean {near[0]}?"
+                if near
+                else f"; indent it below {empty}"
+                if empty
+                else ""
+            )
+            yield (str(key),), f"{UNKNOWN_FIELD}{hint}"
 
 
 Model = TypeVar("Model", bound=ApiModel)

@@ -274,3 +274,18 @@ def test_what_is_wrong_with_one_of_several_objects_has_its_line() -> None:
 )
 def test_other_text_behind_an_object_is_a_fault(text: str) -> None:
     assert read_yaml(text)[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "correction"),
+    [
+        ("a: [${names}]\n", "render the template first, if this is one"),
+        ("a:\n  - {{ .Values.name }}: 1\n  {{- end }}\n", "render the template first, if this is one"),
+        ("a: [b, c\nd: e\n", "close the list, or put its values in quotes"),
+        ("a: {b: c\nd: e\n", "close the braces, or put the values in quotes"),
+    ],
+)  # fmt: skip
+def test_a_template_is_no_yaml_until_it_is_rendered(text: str, correction: str) -> None:
+    fault = read_yaml(text)[1]
+    assert fault is not None
+    assert fault.message.endswith(correction)

@@ -52,6 +52,23 @@ def test_structure_rules_unknown_fields_and_name_are_judged_at_once() -> None:
     assert "did you mean weight?" in lines[3]
 
 
+def test_lines_that_lost_their_indentation_are_told_where_they_belong() -> None:
+    term = {"tags": None, "karpenter.sh/discovery": "a", "Name": "b"}
+    spec = {
+        "role": "a",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [term],
+        "securityGroupSelectorTerms": [{"id": "sg-1", "tag": "a"}],
+    }
+    at = "spec.subnetSelectorTerms[0]"
+    assert told(of_v1("karpenter.k8s.aws", "EC2NodeClass", spec)) == [
+        "spec.securityGroupSelectorTerms[0].tag: unknown field; did you mean tags?",
+        f"{at}.Name: unknown field; indent it below tags",
+        f"{at}: selects everything; write at least one of tags, id",
+        f"{at}[karpenter.sh/discovery]: unknown field; indent it below tags",
+    ]
+
+
 @pytest.mark.parametrize("name", ["a", "a.b-c", "0", "x" * 253])
 def test_a_dns_subdomain_is_a_name(name: str) -> None:
     """Pools and node classes have shorter ones."""

@@ -223,7 +223,7 @@ class NodeClassKubelet(KubeletConfiguration):
     expressions that yield millicores, MiB, GiB and a count."""
 
     @classmethod
-    def _unknown(cls, given: Json) -> Iterable[tuple[Path, str]]:
+    def _unknown(cls, raw: Json) -> Iterable[tuple[Path, str]]:
         return ()
 
 
