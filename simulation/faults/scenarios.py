@@ -159,6 +159,8 @@ FEATURES = {
     "keep room": 8.0,
     "resize room": 6.0,
     "reserve": 6.0,
+    "keep data": 6.0,
+    "add daemons": 3.0,
 }
 GATES = {"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=true,StaticCapacity=true"}
 """The gates that these actions need."""

@@ -47,6 +47,7 @@ Liveness: true in the end, when faults have stopped.
 - Pods that plainly fit somewhere run.
 - Machines that nobody needs go.
 - Static pools have their replicas.
+- Reserved machines are in a reservation.
 - The mirror equals the API server.
 - Every message is settled: read, acknowledged and not put off. The queue of notices is empty.
 - Streams are trimmed.
@@ -113,6 +114,7 @@ from simulation.invariants.quiet import (
     NothingLeaked,
     NoticesAreSettled,
     RecordsEnd,
+    ReservedAreReserved,
     StaticPoolsAreFull,
     TerminationsEnd,
 )
@@ -172,6 +174,7 @@ def all_liveness() -> list[Liveness]:
         PodsRun(picture),
         EmptyMachinesGo(picture),
         StaticPoolsAreFull(picture),
+        ReservedAreReserved(picture),
         MirrorIsEqual(),
         EveryMessageIsSettled(),
         NoticesAreSettled(),

@@ -63,7 +63,7 @@ class PodsRun:
             else []
         )
         for pod in waiting:
-            zones = open_zones(pod, _zones(world), self.picture)
+            zones = open_zones(pod, _zones_of(pod, world), self.picture)
             pool = next((one for one in pools if zones and fits(pod, one, zones, world)), None)
             if pool is not None:
                 found.append(f"pod {pod.key} waits although {pool.key} could run it")
@@ -97,16 +97,28 @@ def waits(pod: Pod, now: float) -> bool:
     """Whether the pod is one that must get a node, if there is any for it, and its rules are judged here."""
     if pod.node_name or pod.terminating or pod.is_terminal or pod.is_daemon or pod.is_mirror:
         return False
-    if (
-        pod.faults
-        or pod.required_terms
-        or pod.host_ports
-        or pod.volume_claims
-        or pod.claims_devices
-        or pod.gang
-    ):
+    if pod.faults or pod.required_terms or pod.host_ports or pod.claims_devices or pod.gang:
         return False
     return pod.node_selector.keys() <= JUDGED and now - pod.created_at > PATIENCE_SECONDS
+
+
+def _zones_of(pod: Pod, world: World) -> set[str]:
+    """The zones of the cluster that the pod's volumes are in; none where a claim is missing, which is not judged."""
+    found = _zones(world)
+    for name in pod.volume_claims:
+        claim = world.store.find("persistentvolumeclaims", name, namespace=pod.namespace)
+        if claim is None:
+            return set()
+        volume = world.store.find("persistentvolumes", claim["spec"].get("volumeName") or "")
+        if volume is not None:
+            found &= _zones_of_volume(volume)
+    return found
+
+
+def _zones_of_volume(volume: Mapping[str, Any]) -> set[str]:
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    expressions = (one for term in terms for one in term["matchExpressions"])
+    return {zone for one in expressions if one["key"] == labels.ZONE for zone in one["values"]}
 
 
 def _zones(world: World) -> set[str]:

@@ -316,6 +316,28 @@ class StaticPoolsAreFull:
         return found
 
 
+@dataclass
+class ReservedAreReserved:
+    """LCH-84: at the end a machine is labelled as reserved only while its instance is in a reservation."""
+
+    picture: Picture
+    name: str = "reserved machines are in a reservation"
+
+    def check(self, world: World) -> list[str]:
+        """Machines that are labelled as reserved whose reservation has ended."""
+        self.picture.refresh(world)
+        rows = world.emulator.reservations.described({}, world.clock.now())
+        active = {row["CapacityReservationId"] for row in rows if row["State"] == "active"}
+        held = {one.instance_id for one in alive(world) if one.capacity_reservation_id in active}
+        return [
+            f"{machine.key} is labelled as reserved, and its instance is in no reservation"
+            for machine in self.picture.machines()
+            if machine.capacity_type == labels.RESERVED
+            and not machine.terminating
+            and provider_instance_id(machine.provider_id) not in held
+        ]
+
+
 def waiting_for_their_turn(machines: Iterable[Machine], now: float) -> set[str]:
     """Names of machines that are replaced one after the other, as the budgets of their pools allow. One that may last
     until its deadline (TRM-10) has another name than before its turn. ``now``: seconds since the epoch."""

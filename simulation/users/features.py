@@ -1,5 +1,5 @@
 """What people do with kinds and fields of some clusters only: static pools, gangs, overlays, room for pods to come,
-reservations, and annotations of pools. Pure.
+reservations, volumes, and annotations of pools. Pure.
 
 Room for pods to come is given up before the end of a run, so that machines without pods are machines that go.
 """
@@ -17,7 +17,7 @@ from simulation.users.planner import Planner
 
 STATIC, RESERVED, ANNOTATED = "static", "reserved", "annotated"
 MOST_STATIC_POOLS, MOST_STATIC_NODES = 2, 4
-MOST_OF_A_KIND = 3
+MOST_OF_A_KIND, MOST_WITH_DATA = 3, 4
 RESERVATION_TAGS = {"example.com/reserved-for": "simulated"}
 CLASS = f"main-{V1}"
 EVERY_THREE_MINUTES = '{schedule: "*/3 * * * *", duration: 2m}'
@@ -180,6 +180,32 @@ def _apply_reserved_pool(planner: Planner) -> None:
     planner.pools[RESERVED] = V1
 
 
+def _keep_data(planner: Planner) -> None:
+    """Pods with volumes, which come back in the zone of their volumes or not at all."""
+    if len(planner.workloads) >= planner.settings.most_workloads or planner.room < MOST_WITH_DATA:
+        return
+    if not planner.features.setdefault("storageclasses", []):
+        body = workloads.storage_class()
+        planner.add(What.APPLY, "storageclasses", workloads.STORAGE_CLASS, body, until_done=True)
+        planner.features["storageclasses"].append(workloads.STORAGE_CLASS)
+    random, name = planner.random, planner.name("db")
+    replicas = random.randint(1, MOST_WITH_DATA)
+    template = workloads.pod_template(random, name, {}, {})
+    body = workloads.with_volumes(workloads.stateful_set(name, replicas, template))
+    planner.add(What.APPLY, "statefulsets", name, body)
+    planner.workloads[name], planner.kinds[name] = replicas, "statefulsets"
+
+
+def _add_daemons(planner: Planner) -> None:
+    """Running nodes get one more pod, and new ones keep room for it."""
+    known = planner.features.setdefault("daemonsets", [])
+    if len(known) < MOST_OF_A_KIND:
+        name = planner.name("agent")
+        body = workloads.daemon_set(name, planner.random.choice(("20m", "100m")))
+        planner.add(What.APPLY, "daemonsets", name, body)
+        known.append(name)
+
+
 def _annotate_pool(planner: Planner) -> None:
     """One annotation of a pool, which is taken away again in one case of four."""
     random = planner.random
@@ -199,6 +225,8 @@ FEATURES: Mapping[str, tuple[float, Callable[[Planner], None]]] = {
     "keep room": (0.0, _keep_room),
     "resize room": (0.0, _resize_room),
     "reserve": (0.0, _reserve),
+    "keep data": (0.0, _keep_data),
+    "add daemons": (0.0, _add_daemons),
     "annotate pool": (0.0, _annotate_pool),
 }
 """As ``planning.ACTIONS``: done in the scenarios that say how often."""

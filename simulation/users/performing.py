@@ -18,6 +18,7 @@ from shared.kube.client import Kube, Object
 from shared.kube.resources import (
     AWS_NODE_TEMPLATES,
     CAPACITY_BUFFERS,
+    DAEMON_SETS,
     EC2_NODE_CLASSES,
     MACHINES,
     NODE_CLAIMS,
@@ -27,6 +28,7 @@ from shared.kube.resources import (
     PDBS,
     PODS,
     PROVISIONERS,
+    STORAGE_CLASSES,
     Resource,
 )
 from simulation.users.actions import Action, What
@@ -49,6 +51,8 @@ KINDS = {
         AWS_NODE_TEMPLATES,
         NODE_OVERLAYS,
         CAPACITY_BUFFERS,
+        STORAGE_CLASSES,
+        DAEMON_SETS,
     )
 }
 """The kinds that people write, by plural."""

@@ -11,6 +11,7 @@ from shared.domain import labels
 Json = dict[str, Any]
 NAMESPACE = "default"
 IMAGE = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"
+STORAGE_CLASS = "gp3"
 RUN_SECONDS = "local.dovetail.sh/run-seconds"
 SIZES = (
     ("100m", "128Mi"),
@@ -65,6 +66,36 @@ def stateful_set(name: str, replicas: int, template: Json) -> Json:
     body = deployment(name, replicas, template)
     body["kind"] = "StatefulSet"
     body["spec"]["serviceName"] = name
+    return body
+
+
+def with_volumes(body: Json) -> Json:
+    """The StatefulSet with a volume for each of its pods, in the zone of the pod's first node."""
+    size = {"requests": {"storage": "8Gi"}}
+    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": STORAGE_CLASS, "resources": size}
+    body["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
+    return body
+
+
+def storage_class() -> Json:
+    """The class of these volumes, which are made where their first pod is placed."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+def daemon_set(name: str, cpu: str) -> Json:
+    """A small pod for every node."""
+    requests = {"requests": {"cpu": cpu, "memory": "32Mi"}}
+    container = {"name": "main", "image": IMAGE, "resources": requests}
+    body = deployment(name, 0, {"metadata": {"labels": {"app": name}}, "spec": {}})
+    body["kind"] = "DaemonSet"
+    del body["spec"]["replicas"]
+    body["spec"]["template"]["spec"]["containers"] = [container]
     return body
 
 

@@ -82,6 +82,18 @@ class Reservations:
         )
         return max(0, reservation.count - users)
 
+    def release(self, now: float) -> None:
+        """Take the instances of ended reservations out of them: as on EC2 they run on as on-demand instances, and say
+        no reservation any more. Instances of a capacity block would end before it."""
+        ended = {
+            name
+            for name, one in self._by_id.items()
+            if one.kind == "default" and not one.active(now)
+        }
+        for instance in self._instances() if ended else ():
+            if instance.capacity_reservation_id in ended:
+                instance.capacity_reservation_id = ""
+
     def open_for(self, instance_type: str, zone: str, now: float) -> str:
         """The id of an open reservation with room, which a launch uses automatically; empty for none."""
         for one in self._by_id.values():

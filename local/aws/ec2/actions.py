@@ -29,6 +29,7 @@ def describe_instances(emulator: Emulator, region: str, parameters: Parameters) 
             "InvalidParameterCombination",
             "The parameter instancesSet cannot be used with the parameter maxResults",
         )
+    emulator.reservations.release(emulator.clock.now())
     rows = emulator.inventory.described(_by_ids(emulator, region, ids))
     found = filtered(rows, parameters.get("Filters") or [], instance_values)
     after = offset_of(parameters.get("NextToken"))

@@ -158,6 +158,24 @@ async def test_an_open_reservation_is_used_unasked(
     assert users == [reservation, None]
 
 
+async def test_an_instance_of_an_ended_reservation_runs_on_without_it(
+    ec2: Any, network: Network, control: ControlClient
+) -> None:
+    """LCH-84: by this a machine's label becomes on-demand."""
+    body = {"instanceType": "m5.large", "zone": "us-west-2a", "count": 1, "criteria": "open"}
+    control.post("reservations", body | {"endsInSeconds": 600})
+    await ec2.create_fleet(**fleet(network, POOLS[:1], total=1))
+
+    async def instance() -> Any:
+        return (await ec2.describe_instances())["Reservations"][0]["Instances"][0]
+
+    assert "CapacityReservationId" in await instance()
+    control.post("clock", {"stepSeconds": 601})
+    found = await instance()
+    assert "CapacityReservationId" not in found
+    assert found["State"]["Name"] in ("pending", "running")
+
+
 async def test_an_unknown_reservation_is_not_found(ec2: Any, control: ControlClient) -> None:
     """LCH-66: codes for not found."""
     with pytest.raises(ClientError) as refused:
