@@ -262,7 +262,13 @@ class _Simulation:
 
     def _check(self, world: World, event: Event) -> None:
         for invariant in self._by_kind.get(event.kind, ()):
-            if found := invariant.check(event, world):
+            try:
+                found = invariant.check(event, world)
+            except Exception as error:
+                # Events come from within servers, which would answer "internal error" and go on.
+                self.loop.fail(error)
+                raise
+            if found:
                 self._break(invariant.name, found)
 
     def _break(self, name: str, found: Sequence[str]) -> None:

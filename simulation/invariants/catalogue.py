@@ -8,6 +8,7 @@ Safety: never wrong, checked after each event.
 - Living instances. No machine gets an instance that had ended when the launcher looked.
 - Limits. No launch takes a pool above a limit that held when it was decided.
 - Bought once. Machines are made for pods that need a place, and never twice for the same pods.
+- Wanted by pools. A static pool gets no more machines than it says, and a closed pool none.
 - Fenced launches. What a scheduler wrote after another one had taken over is never launched.
 - Proof. An instance is ended for a deleted machine or node, or when nobody owned it for a minute; never for a machine
   that stays.
@@ -104,7 +105,7 @@ from simulation.invariants.processes import (
     UnreadyWhenCutOff,
 )
 from simulation.invariants.promptness import NoticesAreHeeded, Promptness, RepeatedSoon
-from simulation.invariants.purchases import BoughtOnce, OrderedToStay
+from simulation.invariants.purchases import BoughtOnce, OrderedToStay, WantedByPools
 from simulation.invariants.quiet import (
     DeletionsEnd,
     EmptyMachinesGo,
@@ -133,6 +134,7 @@ def all_safety() -> list[Safety]:
         WithinLimits(launches, disturbances),
         BoughtOnce(launches, disturbances),
         OrderedToStay(launches),
+        WantedByPools(launches, disturbances),
         FencedLaunches(launches),
         ProvenTerminations(launches),
         ProvenDeletions(launches),

@@ -96,15 +96,15 @@ class WithinBudgets:
     def _exceeded(
         self, machine: Machine, command: CommandRecord, at: float, world: World
     ) -> list[str]:
-        seconds, pool_key = _decision_seconds(self.disturbances, at), machine.pool_key
+        seconds, pool_key = decision_seconds(self.disturbances, at), machine.pool_key
         since = at - seconds
-        most = max((total for _, total in _held(self._totals.get(pool_key, []), since)), default=0)
+        most = max((total for _, total in held(self._totals.get(pool_key, []), since)), default=0)
         # A deadline of a schedule lies in the past as well: it may have been decided at its beginning.
         times = (world.clock.now(), world.clock.now() - seconds)
         allowed = max(
             (
                 least(budgets, command.reason, most, now)
-                for _, budgets in _held(self._budgets.get(pool_key, []), since)
+                for _, budgets in held(self._budgets.get(pool_key, []), since)
                 for now in times
             ),
             default=inf,
@@ -208,14 +208,14 @@ class UndisturbedPods:
 
     def _must_stay(self, pod: Pod, at: float, world: World) -> bool:
         blocks, _, since = self._since.get(pod.uid, (False, "", at))
-        if at - since < _decision_seconds(self.disturbances, at):
+        if at - since < decision_seconds(self.disturbances, at):
             return False
         return blocks or self._is_protected(pod, at)
 
     def _is_protected(self, pod: Pod, at: float) -> bool:
         if pod.is_terminal or pod.terminating or pod.is_daemon or pod.is_mirror:
             return False
-        seconds = _decision_seconds(self.disturbances, at)
+        seconds = decision_seconds(self.disturbances, at)
         return any(
             raw["metadata"]["namespace"] == pod.namespace
             and selector_matches(raw["spec"].get("selector"), pod.labels)
@@ -231,7 +231,8 @@ def _looked_at(raw: Json) -> tuple[str, object]:
     return meta["uid"], (spec.get("nodeName"), status.get("phase"), annotations, leaves)
 
 
-def _decision_seconds(disturbances: Disturbances, at: float) -> float:
+def decision_seconds(disturbances: Disturbances, at: float) -> float:
+    """How old what a decision was made by may be."""
     return CALM_DECISION_SECONDS if disturbances.is_calm(at) else DECISION_SECONDS
 
 
@@ -239,7 +240,7 @@ def _counts(machine: Machine) -> bool:
     return machine.has(INITIALIZED) and not machine.has(INSTANCE_TERMINATING)
 
 
-def _held(history: list[tuple[float, Value]], since: float) -> list[tuple[float, Value]]:
+def held(history: list[tuple[float, Value]], since: float) -> list[tuple[float, Value]]:
     """The entries that held at any time since then."""
     before = [index for index, (at, _) in enumerate(history) if at <= since]
     return history[before[-1] if before else 0 :]

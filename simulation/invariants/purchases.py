@@ -13,10 +13,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from shared.api.core.pods import parse_daemon_set
+from shared.concurrency.clock import LARGEST_SKEW_SECONDS
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
+from shared.domain.pools.hours import is_open
 from shared.domain.pools.kept_capacity import keeps_capacity
+from shared.domain.pools.nodepools import NodePool
 from shared.domain.workloads.pods import ENDED, Pod
 from shared.kube.resources import (
     CAPACITY_BUFFERS,
@@ -26,6 +29,8 @@ from shared.kube.resources import (
     PODS,
     PROVISIONERS,
 )
+from simulation.invariants.deletions import SKEW_SECONDS, skew_of
+from simulation.invariants.disruption import decision_seconds, held
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import RESTORE_SECONDS, Launches
 from simulation.invariants.picture import MACHINE_KINDS, Change, Json, Picture, record_of
@@ -179,6 +184,61 @@ class BoughtOnce:
             for name in JUDGED:
                 found[name] += requests.get(name, 0)
         return found
+
+
+@dataclass
+class WantedByPools:
+    """GAT-01, SCH-101: a static pool gets no more machines than it says, and a closed pool none.
+
+    Of machines in commands nobody knows yet whether they stay, and what replaces them is made for the command.
+    """
+
+    launches: Launches
+    disturbances: Disturbances
+    name: str = "pools get no machines that they do not want"
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    _known: dict[str, list[tuple[float, NodePool]]] = field(default_factory=dict)
+    """Key -> the pool as it was, since when."""
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when the scheduler makes a machine."""
+        self.disturbances.note(event)
+        change = self.launches.follow(event, world)
+        if change is None:
+            return []
+        if change.key[0] not in MACHINE_KINDS and change.resource not in POOL_KINDS:
+            return []
+        record = record_of(change.resource, change.after)
+        if isinstance(record, NodePool):
+            self._known.setdefault(record.key, []).append((event.at, record))
+        if not isinstance(record, Machine) or not change.is_new or change.by != "scheduler":
+            return []
+        if record.key in self.launches.replaces or self._is_restored(event.at):
+            return []
+        seconds = decision_seconds(self.disturbances, event.at)
+        pools = [one for _, one in held(self._known.get(record.pool_key, []), event.at - seconds)]
+        return self._unwanted(record, pools, seconds, world) if pools else []
+
+    def _is_restored(self, at: float) -> bool:
+        return at - self.launches.picture.rolled_back_at < RESTORE_SECONDS
+
+    def _unwanted(
+        self, machine: Machine, pools: list[NodePool], seconds: float, world: World
+    ) -> list[str]:
+        now = world.clock.now()
+        ahead = min(skew_of("scheduler", world), LARGEST_SKEW_SECONDS) + SKEW_SECONDS
+        times = [now - seconds + step for step in range(int(seconds + ahead) + 1)]
+        if not any(is_open(pool, now=time) for pool in pools for time in times):
+            return [f"{machine.key} was made although its pool is closed"]
+        wanted = max((inf if one.replicas is None else one.replicas) for one in pools)
+        mine = [m for m in self.launches.picture.machines() if m.pool_key == machine.pool_key]
+        found = sum(
+            not one.terminating and holder(one) is None and one.key not in self.launches.replaces
+            for one in mine
+        )
+        return (
+            [f"{machine.key} is one of {found}, its pool wants {wanted}"] if found > wanted else []
+        )
 
 
 @dataclass
