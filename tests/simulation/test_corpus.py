@@ -46,7 +46,16 @@ def test_a_line_that_cannot_be_read_is_named(line: str, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("seed", "scenario"), [("7", "mixed"), ("59", "mixed"), ("2000", "refusals"), ("9", "limits")]
+    ("seed", "scenario"),
+    [
+        ("7", "mixed"),
+        ("59", "mixed"),
+        ("2000", "refusals"),
+        ("9", "limits"),
+        ("6", "features"),
+        ("3", "annotations"),
+        ("3", "lowest-cost"),
+    ],
 )
 def test_a_seed_gives_the_same_run_in_every_process(seed: str, scenario: str) -> None:
     """Byte for byte of what is sent: Python gives sets another order in each process."""
@@ -58,3 +67,32 @@ def test_a_seed_gives_the_same_run_in_every_process(seed: str, scenario: str) ->
         if line.startswith("trace hash ")
     }
     assert len(hashes) == 1, hashes
+
+
+UNABLE = """
+import sys
+from shared.log import configure
+from simulation import run
+from simulation.runner.main import run as run_seeds
+from simulation.runner.options import parse
+
+class Unable:
+    name, kinds = "unable", ("api",)
+
+    def check(self, event, world):
+        if event.fields["resource"] == "pods":
+            raise KeyError("no such field")
+        return []
+
+run.all_safety = lambda: [Unable()]
+configure("critical")
+sys.exit(run_seeds(parse(["--minutes", "0.5", "--scenario", "quiet"])))
+"""
+
+
+def test_an_invariant_that_cannot_judge_ends_the_run() -> None:
+    """Its error comes up within the API server, which would answer with "internal error", and nothing would run."""
+    command = [sys.executable, "-c", UNABLE]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert "KeyError: 'no such field'" in ended.stdout + ended.stderr

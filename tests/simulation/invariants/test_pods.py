@@ -210,3 +210,25 @@ def test_a_pod_of_a_gang_is_not_judged_alone(history: History) -> None:
     small(history, [])
     history.pod("web-1", annotations={labels.GANG: "web", labels.GANG_SIZE: "9"})
     assert check(history) == []
+
+
+@pytest.mark.parametrize(("zone", "found"), [("us-west-2a", WAITS), ("us-west-2b", [])])
+def test_a_pod_with_a_volume_goes_to_its_zone_or_nowhere(
+    history: History, zone: str, found: list[str]
+) -> None:
+    small(history, FITS)
+    place = [{"matchExpressions": [{"key": labels.ZONE, "operator": "In", "values": [zone]}]}]
+    volume = {"nodeAffinity": {"required": {"nodeSelectorTerms": place}}}
+    history.store.create("persistentvolumes", {"metadata": {"name": "v"}, "spec": volume})
+    claim = {"metadata": {"name": "data"}, "spec": {"volumeName": "v"}}
+    history.store.create("persistentvolumeclaims", claim, namespace="default")
+    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    history.pod("web-1", spec={"volumes": [mounted]})
+    assert check(history) == found
+
+
+def test_a_pod_whose_claim_is_missing_is_not_judged(history: History) -> None:
+    small(history, FITS)
+    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    history.pod("web-1", spec={"volumes": [mounted]})
+    assert check(history) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from shared.domain import labels
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.launches import Launches
 from simulation.invariants.picture import Picture
-from simulation.invariants.purchases import MOST_TURNS, TURNS_SECONDS, BoughtOnce, OrderedToStay
+from simulation.invariants.purchases import (
+    MOST_TURNS,
+    TURNS_SECONDS,
+    BoughtOnce,
+    OrderedToStay,
+    WantedByPools,
+)
 from tests.simulation.invariants.builders import History
 
 
@@ -202,3 +209,48 @@ def test_some_turns_are_sound_and_so_are_rare_ones() -> None:
 
 def test_machines_that_run_are_disrupted_and_not_withdrawn() -> None:
     assert orders(3 * MOST_TURNS, launched=True) == []
+
+
+def choosy(**spec: Any) -> History:
+    """A pool that wants what it says."""
+    history = History(WantedByPools(Launches(Picture()), Disturbances()))
+    history.processes = {"scheduler-0": SimpleNamespace(owner=SimpleNamespace(skew_seconds=0.0))}
+    history.pool(**spec)
+    history.wait(300)
+    return history
+
+
+def test_a_static_pool_gets_as_many_as_it_says() -> None:
+    # GAT-01
+    history = choosy(replicas=1)
+    buy(history, "m1", 0)
+    assert history.judge() == []
+    buy(history, "m2", 0)
+    assert history.judge() == ["NodeClaim/m2 is one of 2, its pool wants 1"]
+
+
+def test_what_replaces_a_machine_of_a_static_pool_is_one_more() -> None:
+    history = choosy(replicas=1)
+    buy(history, "m1", 0, conditions=("Launched", "Registered", "Initialized"), instance_id="i-1")
+    history.command("m1", replacements=("m2",))
+    buy(history, "m2", 0)
+    assert history.judge() == []
+
+
+def test_replicas_that_were_lowered_a_moment_ago_may_not_have_been_seen() -> None:
+    history = choosy(replicas=1)
+    history.pool(replicas=0)
+    buy(history, "m1", 0)
+    assert history.judge() == []
+    history.wait(6)
+    buy(history, "m2", 0)
+    assert len(history.judge()) == 1
+
+
+@pytest.mark.parametrize(("opens", "sound"), [("0 0 1 1 *", False), ("* * * * *", True)])
+def test_a_closed_pool_gets_no_machine(opens: str, sound: bool) -> None:
+    history = choosy()
+    history.annotate_pool(hours=f'{{schedule: "{opens}", duration: 1h}}')
+    history.wait(6)
+    buy(history, "m1", 1)
+    assert (history.judge() == []) is sound

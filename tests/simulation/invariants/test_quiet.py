@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from local.aws.capacity.reservations import Reservation
 from shared.concurrency.clock import rfc3339
 from shared.domain import labels
+from shared.kube.resources import NODE_CLAIMS
 from simulation.invariants.picture import Picture
 from simulation.invariants.quiet import (
     DeletionsEnd,
@@ -19,6 +21,7 @@ from simulation.invariants.quiet import (
     NothingLeaked,
     NoticesAreSettled,
     RecordsEnd,
+    ReservedAreReserved,
     StaticPoolsAreFull,
     TerminationsEnd,
     waiting_for_their_turn,
@@ -224,6 +227,22 @@ def test_a_static_pool_has_its_replicas(
     history.start("i-2")
     history.machine("b", "i-2", conditions=HEALTHY, pool="fixed")
     assert check(StaticPoolsAreFull, history) == found
+
+
+@pytest.mark.parametrize(("seconds", "sound"), [(59, True), (61, False)])
+def test_a_machine_is_reserved_while_its_instance_is(
+    history: History, seconds: int, sound: bool
+) -> None:
+    # LCH-84
+    ends_at = history.clock.now() + 60
+    reservation = Reservation("m5.large", "us-west-2a", "usw2-az1", 1, ends_at=ends_at)
+    history.emulator.reservations.add(reservation)
+    history.start("i-2").capacity_reservation_id = reservation.reservation_id
+    history.machine("b", "i-2", conditions=HEALTHY)
+    reserved = {"metadata": {"labels": {labels.CAPACITY_TYPE: labels.RESERVED}}}
+    history.store.patch("nodeclaims", "b", reserved, group=NODE_CLAIMS.group)
+    history.wait(seconds)
+    assert (check(ReservedAreReserved, history) == []) is sound
 
 
 @pytest.mark.parametrize(("nodes", "stays"), [("1", True), ("2", False)])
