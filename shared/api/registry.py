@@ -93,7 +93,8 @@ def _check_v1beta1(document: Json) -> list[Fault]:
         cause = f"{fault.message}; {notes[path]}" if path in notes else fault.message
         found.append(Fault(path, cause))
     at = POOL_KUBELET if identity(document) == NODE_POOL else ("spec", "kubelet")
-    found += read(KubeletConfiguration, made.kubelet, at=at, context=UNKNOWN_FIELDS)[1]
+    kubelet = read(KubeletConfiguration, made.kubelet, at=at, context=UNKNOWN_FIELDS)[1]
+    found += [_with_place(identity(document), fault) for fault in kubelet]
     return sorted(set(found), key=lambda fault: (str(fault), fault.message))
 
 

@@ -62,9 +62,12 @@ _NODE_TEMPLATE = {
     "spec.kubelet": "in v1alpha5 it is spec.kubeletConfiguration of the Provisioner",
     "spec.kubeletConfiguration": "in v1alpha5 it is spec.kubeletConfiguration of the Provisioner",
 }  # fmt: skip
+_CONTAINERD = "remove it: every node has containerd"
 _MOVES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("karpenter.sh/v1", "NodePool"): _NODE_POOL,
     ("karpenter.k8s.aws/v1", "EC2NodeClass"): _NODE_CLASS,
+    ("karpenter.sh/v1beta1", "NodePool"): {f"{_TEMPLATE}.kubelet.containerRuntime": _CONTAINERD},
+    ("karpenter.sh/v1beta1", "NodeClaim"): {"spec.kubelet.containerRuntime": _CONTAINERD},
     ("karpenter.sh/v1alpha5", "Provisioner"): _PROVISIONER,
     ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate"): _NODE_TEMPLATE,
 }

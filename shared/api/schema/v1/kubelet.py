@@ -51,6 +51,8 @@ tlsCipherSuites tlsCurvePreferences tlsMinVersion tlsPrivateKeyFile topologyMana
 topologyManagerPolicyOptions topologyManagerScope tracing userNamespaces volumePluginDir volumeStatsAggPeriod
 """
 KNOWN = frozenset(_NAMES.split())
+REMOVED = {"containerRuntime": "remove it: every node has containerd"}
+"""Settings of older generations -> what to do about them. Some resemble others of today."""
 LONGEST_NAME = 100
 """Characters; no setting resembles a longer name, and the comparison of long names is slow."""
 
@@ -59,6 +61,8 @@ def unknown_fault(name: str) -> str:
     """The fault of an unknown name, with the most similar known name; empty for a known name."""
     if name in KNOWN:
         return ""
+    if name in REMOVED:
+        return f"is not a kubelet setting; {REMOVED[name]}"
     nearest = get_close_matches(name, sorted(KNOWN), n=1) if len(name) <= LONGEST_NAME else []
     fix = f"write {nearest[0]}" if nearest else "see KubeletConfiguration v1beta1 for its settings"
     return f"is not a kubelet setting; {fix}"

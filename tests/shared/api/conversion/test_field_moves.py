@@ -86,5 +86,19 @@ def test_the_old_kinds_say_what_they_have_instead() -> None:
     ]
 
 
+def test_the_container_runtime_of_a_kubelet_is_to_be_removed() -> None:
+    """Manifests of many guides kept it, and ``containerRuntimeEndpoint`` resembles it."""
+    kubelet = {"kubelet": {"containerRuntime": "containerd"}}
+    spec = {"role": "a", "amiSelectorTerms": [{"alias": "al2023@latest"}], **kubelet}
+    terms = {"subnetSelectorTerms": TERMS, "securityGroupSelectorTerms": TERMS}
+    assert faults("karpenter.k8s.aws/v1", "EC2NodeClass", {**spec, **terms}) == [
+        "spec.kubelet.containerRuntime: is not a kubelet setting; remove it: every node has containerd"
+    ]
+    template = {"spec": {"nodeClassRef": {"name": "a"}, "requirements": [], **kubelet}}
+    assert faults("karpenter.sh/v1beta1", "NodePool", {"template": template}) == [
+        "spec.template.spec.kubelet.containerRuntime: unknown field; remove it: every node has containerd"
+    ]
+
+
 def test_a_typing_error_is_still_answered_with_its_nearest_name() -> None:
     assert of_pool({"wieght": 5}) == ["spec.wieght: unknown field; did you mean weight?"]
