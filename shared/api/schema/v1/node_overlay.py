@@ -15,8 +15,9 @@ from shared.api.schema.scalars import worded
 from shared.api.schema.v1.node_pool import MOST_REQUIREMENTS, Resources
 
 DECIMAL = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+CHANGE = rf"({DECIMAL}|\.[0-9]{{1,9}})"
 PRICE_PATTERN = rf"^{DECIMAL}$"
-ADJUSTMENT_PATTERN = rf"^(\+{DECIMAL}%?|-{DECIMAL}|-([0-9]{{1,2}}(\.[0-9]{{1,9}})?|100)%)$"
+ADJUSTMENT_PATTERN = rf"^(\+{CHANGE}%?|-{CHANGE}|-([0-9]{{1,2}}(\.[0-9]{{1,9}})?|100)%)$"
 """A reduction of more than 100 % would make a price negative."""
 OF_THE_TYPE = ("cpu", "memory", "ephemeral-storage", "pods")
 """Resources that every instance type has; an overlay may only add others."""

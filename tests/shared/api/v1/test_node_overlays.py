@@ -60,6 +60,9 @@ def test_every_field_is_read() -> None:
         ("+250%", PARTS_PER_MILLION, 2_500_000),
         ("-15.5%", PARTS_PER_MILLION, -155_000),
         ("-100%", PARTS_PER_MILLION, -1_000_000),
+        ("+.5", MICRO_USD_PER_HOUR, 500_000),
+        ("-.25", MICRO_USD_PER_HOUR, -250_000),
+        ("+.5%", PARTS_PER_MILLION, 5_000),
     ],
 )
 def test_an_adjustment_is_an_amount_or_a_share(text: str, kind: str, amount: int) -> None:
@@ -75,6 +78,8 @@ def test_an_adjustment_is_an_amount_or_a_share(text: str, kind: str, amount: int
         ({"price": "-1"}, "spec.price"),
         ({"price": 1}, "spec.price"),
         ({"priceAdjustment": "10%"}, "spec.priceAdjustment"),
+        ({"priceAdjustment": "-.5%"}, "spec.priceAdjustment"),
+        ({"priceAdjustment": "+."}, "spec.priceAdjustment"),
         ({"priceAdjustment": "-101%"}, "spec.priceAdjustment"),
         ({"priceAdjustment": "-100.1%"}, "spec.priceAdjustment"),
         ({"capacity": {"cpu": "1"}}, "spec.capacity.cpu"),
