@@ -185,6 +185,8 @@ LONGEST_SHOWN = 40
 def _message(line: Any) -> str:
     """The message for one line of a ValidationError, in terms of YAML."""
     template = _MESSAGES.get(line["type"])
+    if line["type"] == "literal_error" and " or " not in line["ctx"]["expected"]:
+        template = "{shown} is not supported; write {expected}"
     if template is None:
         return str(line["msg"]).removeprefix("Value error, ")
     shown = repr(line.get("input")) if "{shown}" in template else ""  # an input may be a megabyte

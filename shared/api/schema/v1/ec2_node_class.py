@@ -27,7 +27,7 @@ from shared.api.schema.network import (
 )
 from shared.api.schema.requirements import ImageRequirement
 from shared.api.schema.scalars import Text, worded
-from shared.api.schema.v1.kubelet import NodeClassKubelet, extra_fields
+from shared.api.schema.v1.kubelet import KNOWN, NodeClassKubelet, extra_fields
 
 CUSTOM = "Custom"
 KUBELET_FAMILY = "AL2023"
@@ -159,11 +159,10 @@ def _check_kubelet(raw: Json) -> Iterable[tuple[Path, str]]:
     family = family_of(raw)
     if family == KUBELET_FAMILY:
         return
-    for name in extra_fields(raw.get("kubelet"))[: terms.MOST_TERMS]:
-        yield (
-            ("kubelet", name),
-            f"works with amiFamily {KUBELET_FAMILY} only, not with {family or 'this one'}",
-        )
+    known = [name for name in extra_fields(raw.get("kubelet")) if name in KNOWN]
+    for name in known[: terms.MOST_TERMS]:
+        text = f"works with amiFamily {KUBELET_FAMILY} only, not with {family or 'this one'}"
+        yield ("kubelet", name), text
 
 
 def _check_root(raw: Json) -> Iterable[tuple[Path, str]]:

@@ -67,6 +67,11 @@ def overlay(**spec: Any) -> dict[str, Any]:
             "'1234-5678-9012' has the wrong format; write for example '123456789012'",
         ),
         (overlay(priceAdjustment="10%"), """'10%' has the wrong format; write for example "+10%" or "-0.5\""""),
+        (node_class(instanceStorePolicy="NVME"), "'NVME' is not supported; write 'RAID0'"),
+        (
+            node_class(kubelet={"maxPod": 9}, amiSelectorTerms=[{"alias": "al2@latest"}]),
+            "is not a kubelet setting; write maxPods",
+        ),
         (overlay(price="$1"), "'$1' has the wrong format; write for example \"0.05\""),
     ],
 )  # fmt: skip
