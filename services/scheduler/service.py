@@ -20,6 +20,7 @@ from services.scheduler.autoscaler_status.writer import AutoscalerStatus
 from services.scheduler.disruption.commands import Commands
 from services.scheduler.disruption.condition_writer import ConditionWriter
 from services.scheduler.disruption.controller import Disruption, Provisioning
+from services.scheduler.disruption.rate import CountedDisruptions
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.handlers import RECONSIDERED, Handlers, TerminationTrigger
 from services.scheduler.kept_room.buffers import CHECK_SECONDS as BUFFER_SECONDS
@@ -280,7 +281,7 @@ def _disruption(
     recording: Recording,
 ) -> Disruption:
     reporter = DisruptionReporter(env.recorder, env.metrics, decisions)
-    rate = DisruptionRate(env.bus.redis, env.bus.prefix)
+    rate = CountedDisruptions(DisruptionRate(env.bus.redis, env.bus.prefix), cluster.view)
     commands = Commands(
         settings=env.settings,
         clock=env.clock,
@@ -319,7 +320,6 @@ def _disruption(
         static_capacity=StaticCapacity(actions, env.clock, decisions),
         kept_capacity=KeptCapacityFiller(actions, env.clock, decisions, env.recorder, env.metrics),
         reporter=reporter,
-        rate=rate,
         recording=recording,
         approvals=approvals,
         start=start_nothing if env.settings.shadow else approvals.start,

@@ -34,12 +34,15 @@ def allowed_now(
     """(pool key, reason) -> how many more machines may be disrupted.
 
     ``nodes``: by name. ``busy``: UIDs of machines in running commands. ``off``: disruption is off for all pools.
-    ``spent``: pool key -> machines disrupted in the last hour.
+    ``spent``: pool key -> machines disrupted in the last hour, those on their way out included. Machines of running
+    commands that stay so far will be.
     """
+    machines = list(machines)
     counted, consuming = usage(machines, nodes, busy)
+    ahead = Counter(one.pool_key for one in machines if one.uid in busy and not one.terminating)
     found = {}
     for pool in pools:
-        ceiling = 0 if off else _ceiling(pool, spent.get(pool.key, 0))
+        ceiling = 0 if off else _ceiling(pool, spent.get(pool.key, 0) + ahead[pool.key])
         for reason in REASONS:
             budget = allowed_disruptions(
                 pool.budgets,

@@ -26,6 +26,7 @@ from services.scheduler.disruption.command_record import (
 from services.scheduler.disruption.conditions import occupied_nodes
 from services.scheduler.disruption.drift_backoff import DriftBackoff
 from services.scheduler.disruption.methods import CONSOLIDATIONS, DRIFTS
+from services.scheduler.disruption.rate import CountedDisruptions
 from services.scheduler.disruption.reporting import DisruptionReporter
 from services.scheduler.state.cluster import View
 from services.scheduler.state.decisions import Rejected
@@ -52,7 +53,6 @@ from shared.kube.node_taints import NodeTaints, is_cordoned
 from shared.kube.resources import PODS
 from shared.log import get_logger
 from shared.redis.mirror.pending_writes import PendingWrites
-from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.settings import SchedulerSettings
 
 log = get_logger(__name__)
@@ -73,7 +73,7 @@ class Commands:
     machines: Machines
     actions: MachineActions
     reporter: DisruptionReporter
-    rate: DisruptionRate
+    rate: CountedDisruptions
     inputs: RecentInputs
     changes: LastChanges = field(default_factory=LastChanges)
     """When machines came and went last, and commands were rolled back."""
@@ -296,10 +296,10 @@ class Commands:
                 log.info("node is not empty any more", node=machine.node_name)
                 await self._release(machine)
                 continue
+            await self.rate.spend(machine)
             if not await self.actions.delete(machine):
                 continue
             await self._report(record, machine)
-            await self._spend(machine)
             await self.actions.request_termination(machine, record.reason.lower(), record.id)
         self._note(record, over=True)
 
@@ -310,12 +310,6 @@ class Commands:
             is_reschedulable(pod) and pod.node_name == machine.node_name for pod in self.view.pods()
         )
         await self.reporter.terminating(record, machine, pool, node, moving)
-
-    async def _spend(self, machine: Machine) -> None:
-        try:
-            await self.rate.spend(machine.pool_key, [machine.uid])
-        except TransientError as error:
-            log.warning("disruption not counted", machine=machine.name, error=error.message)
 
     async def _is_occupied(self, machine: Machine) -> bool:
         listed = await self.kube.list(PODS, field_selector=f"spec.nodeName={machine.node_name}")

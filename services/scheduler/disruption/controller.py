@@ -50,9 +50,7 @@ from shared.domain.machines.machine import EMPTY, Machine
 from shared.domain.pools.generations import GENERATIONS, Generation
 from shared.domain.pools.kept_capacity import keeps_capacity
 from shared.domain.snapshot import Snapshot
-from shared.errors import TransientError
 from shared.log import get_logger
-from shared.redis.mirror.pools.disruption_rate import DisruptionRate
 from shared.runtime.archive.writing import Taken
 from shared.settings import SchedulerSettings
 from shared.simulation.decisions.records import PassQuestion, ValidationQuestion
@@ -97,7 +95,6 @@ class Disruption:
     static_capacity: StaticCapacity
     kept_capacity: KeptCapacityFiller
     reporter: DisruptionReporter
-    rate: DisruptionRate
     recording: Recording
     approvals: Approvals
     start: Start
@@ -267,7 +264,7 @@ class Disruption:
             nominated=tuple(sorted(nominated)),
             busy=tuple(sorted(self.commands.busy())),
             offered=tuple(sorted(self._offered(schedule))),
-            spent=await self._spent(),
+            spent=await self.commands.rate.spent(),
             unseen=tuple(sorted(schedule.unseen)),
             rules=rules,
             changes=self.commands.changes.that_count(self.cluster.view.pools().values(), rules),
@@ -287,13 +284,6 @@ class Disruption:
         budgets = by_budget(snapshot.pools, snapshot.machines, nodes, now=now)
         await reporter.budgets(snapshot, budgets)
         await reporter.annotations(snapshot.pods, now=now)
-
-    async def _spent(self) -> dict[str, int]:
-        try:
-            return await self.rate.spent()
-        except TransientError as error:
-            log.warning("rate of disruptions not known", error=error.message)
-            return {}
 
     async def _first_command(self, evaluation: Evaluation, schedule: Schedule) -> Found | None:
         """Of the first method that finds something (DIS-03, DIS-05)."""

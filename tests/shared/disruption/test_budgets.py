@@ -80,6 +80,14 @@ def test_a_rate_says_how_many_in_an_hour() -> None:
     assert allowed(pool, ten(pool), spent={KEY: 9})[DRIFTED] == 0
 
 
+def test_machines_in_running_commands_use_the_rate_up_until_they_are_counted() -> None:
+    pool = make_pool(most_disruptions_per_hour=4)
+    running = ten(pool)
+    running[0] = running[0]._replace(machine=replace(running[0].machine, terminating=True))
+    busy = frozenset(one.machine.uid for one in running[:3])
+    assert allowed(pool, running, busy, spent={KEY: 1})[DRIFTED] == 1
+
+
 @given(st.integers(0, 40), st.integers(0, 100), st.integers(0, 40))
 def test_never_more_than_the_budget_less_what_is_under_way(
     total: int, percent: int, busy: int

@@ -344,15 +344,6 @@ async def test_the_kill_switch_stops_everything_voluntary(oversized: Scheduler, 
     assert len((await kube.list(NODE_CLAIMS)).items) == 1
 
 
-async def test_a_rate_is_kept_across_commands(oversized: Scheduler, kube: Kube) -> None:
-    """The hour's allowance is used up by somebody else's deletion."""
-    await oversized.commands.rate.spend(POOL.key, ["another"])
-    await oversized.show(nodepools=[replace(POOL, most_disruptions_per_hour=1)])
-    for _ in range(3):
-        await oversized.disruption.step()
-    assert not await tainted(kube)
-
-
 async def test_a_replacement_never_bears_the_name_of_what_it_replaces(
     oversized: Scheduler, kube: Kube
 ) -> None:
