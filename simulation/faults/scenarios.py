@@ -164,7 +164,8 @@ FEATURES = {
 }
 GATES = {"FEATURE_GATES": "CapacityBuffer=true,NodeOverlay=true,StaticCapacity=true"}
 """The gates that these actions need."""
-ANNOTATING = {"annotate pool": 60.0}
+ANNOTATING = {"annotate pool": 60.0, "edit class": 12.0, "edit pool": 12.0}
+"""Machines drift, so that there is something to disrupt."""
 LIMITING = {"tighten limits": 150.0, "burst": 20.0}
 COMING_AND_GOING = {"burst": 150.0, "change mind": 75.0}
 UNANSWERED = {"aws-lost-answer": 6.0}

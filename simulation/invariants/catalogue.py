@@ -17,6 +17,7 @@ Safety: never wrong, checked after each event.
 - Finalizers. A machine and its node outlive their instance and its launch.
 - Replacements. The scheduler deletes a machine for a stored command whose replacements were ready.
 - Budgets of pools. A command never disrupts more machines at once than the budgets of the pool allow.
+- Rates of pools. Nor more within an hour than the rate of the pool says.
 - Undisturbed pods. No command takes a machine with a pod that must stay.
 - Ordered to stay. Machines are not withdrawn before their launch only for others to be ordered, again and again.
 - Budgets of pods. No pod goes against a PodDisruptionBudget before the deadline of its machine.
@@ -72,7 +73,7 @@ from simulation.invariants.delivery import (
     QueuesAreBounded,
     StreamsAreTrimmed,
 )
-from simulation.invariants.disruption import UndisturbedPods, WithinBudgets
+from simulation.invariants.disruption import UndisturbedPods, WithinBudgets, WithinRate
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.evictions import DrainedFirst, PodBudgets
 from simulation.invariants.failures import EveryFailureIsForeseen
@@ -141,6 +142,7 @@ def all_safety() -> list[Safety]:
         ReleasedLast(launches, disturbances),
         ReplacedFirst(launches),
         WithinBudgets(picture, disturbances),
+        WithinRate(picture, disturbances),
         UndisturbedPods(picture, disturbances),
         PodBudgets(picture),
         DrainedFirst(picture),

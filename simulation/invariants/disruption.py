@@ -29,6 +29,9 @@ CALM_DECISION_SECONDS = 5.0
 and the requests that write the records. A command that waited for its validation is searched for once more."""
 DECISION_SECONDS = 90.0
 """The same after a fault: nothing is decided with a mirror older than 60 s, and a request may take 30 s."""
+HOUR_SECONDS = 3600.0
+FORGETTING = frozenset({"redis-flush", "redis-restart", "redis-failover", "clock-jump"})
+"""Kinds of faults after which Redis may count from nothing, or by another clock."""
 
 
 @dataclass
@@ -119,6 +122,56 @@ class WithinBudgets:
         if machine.pool_key != pool_key or not _counts(machine):
             return False
         return holder(machine) is not None or self._out_since.get(machine.uid, inf) < since
+
+
+@dataclass
+class WithinRate:
+    """DIS-26: a pool with a rate loses no more machines to commands within an hour, those that commands hold included.
+
+    Redis counts them: where it lost its data, an hour's number may be used once more.
+    """
+
+    picture: Picture
+    disturbances: Disturbances
+    name: str = "no more machines are disrupted in an hour than the pool's rate allows"
+    kinds: tuple[str, ...] = ("api", "fault", "process")
+    _rates: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Pool key -> since when which rate held."""
+    _gone: dict[str, list[float]] = field(default_factory=dict)
+    """Pool key -> when the scheduler deleted its machines for commands."""
+    _forgot: bool = False
+
+    def check(self, event: Event, world: World) -> list[str]:
+        """Judged when a command's record is written to a machine."""
+        self.disturbances.note(event)
+        self._forgot |= event.kind == "fault" and event.fields.get("fault") in FORGETTING
+        change = self.picture.follow(event, world)
+        if change is None or change.key[0] not in (*MACHINE_KINDS, "nodepools", "provisioners"):
+            return []
+        before, after = (record_of(change.resource, one) for one in (change.before, change.after))
+        if isinstance(after, NodePool):
+            rate = after.most_disruptions_per_hour
+            rates = self._rates.setdefault(after.key, [])
+            rates.append((event.at, inf if rate is None else rate))
+        if isinstance(before, Machine) and change.begins_deletion and holder(before) is not None:
+            self._gone.setdefault(before.pool_key, []).append(event.at)
+        if not isinstance(after, Machine) or (command := holder(after)) is None:
+            return []
+        known = holder(before) if isinstance(before, Machine) else None
+        if known is not None and known.id == command.id:
+            return []
+        return self._exceeded(after.pool_key, event.at)
+
+    def _exceeded(self, pool_key: str, at: float) -> list[str]:
+        since = at - decision_seconds(self.disturbances, at)
+        rates = (rate for _, rate in held(self._rates.get(pool_key, []), since))
+        most = max(rates, default=inf) * (2 if self._forgot else 1)
+        gone = sum(at - one < HOUR_SECONDS for one in self._gone.get(pool_key, []))
+        mine = [one for one in self.picture.machines() if one.pool_key == pool_key]
+        going = sum(holder(one) is not None and not one.terminating for one in mine)
+        if gone + going <= most:
+            return []
+        return [f"{pool_key} may lose {most:g} machines in an hour and loses {gone + going}"]
 
 
 @dataclass

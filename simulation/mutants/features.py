@@ -46,6 +46,14 @@ FEATURES = (
         "annotations",
     ),
     Mutant(
+        "rate-without-those-in-flight",
+        "shared/disruption/budgets.py",
+        "_ceiling(pool, spent.get(pool.key, 0) + ahead[pool.key])",
+        "_ceiling(pool, spent.get(pool.key, 0))",
+        "the rate of an hour does not count what running commands will take",
+        "annotations",
+    ),
+    Mutant(
         "hours-ignored",
         "shared/domain/pools/hours.py",
         "    texts = {pool.key: _closed(pool, now) for pool in snapshot.pools}",

@@ -27,7 +27,7 @@ ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
     labels.HOURS_ANNOTATION: (EVERY_THREE_MINUTES,),
     labels.OUTSIDE_HOURS_ANNOTATION: ("drain", "keep"),
     labels.DISRUPTION_ANNOTATION: ("off",),
-    labels.DISRUPTIONS_PER_HOUR_ANNOTATION: ("2", "20"),
+    labels.DISRUPTIONS_PER_HOUR_ANNOTATION: ("1", "2", "20"),
     labels.APPROVAL_ANNOTATION: ("Drifted,Underutilized", "required"),
     labels.UTILIZATION_ANNOTATION: ("50%",),
     labels.DELAY_AFTER_ADD_ANNOTATION: ("30s",),

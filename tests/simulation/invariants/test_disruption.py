@@ -9,7 +9,13 @@ import pytest
 from shared.domain import labels
 from shared.domain.machines.commands import CommandRecord, written
 from shared.domain.pools.nodepools import Budget
-from simulation.invariants.disruption import UndisturbedPods, WithinBudgets, least
+from simulation.invariants.disruption import (
+    HOUR_SECONDS,
+    UndisturbedPods,
+    WithinBudgets,
+    WithinRate,
+    least,
+)
 from simulation.invariants.disturbances import Disturbances
 from simulation.invariants.leases import OneWriterPerEpoch
 from simulation.invariants.picture import Picture
@@ -18,9 +24,11 @@ from tests.simulation.invariants.builders import NOW, History
 HEALTHY = ("Launched", "Registered", "Initialized")
 
 
-def with_budget(count: int, *budgets: dict[str, Any]) -> History:
+def with_budget(
+    count: int, *budgets: dict[str, Any], judge: type[WithinBudgets | WithinRate] = WithinBudgets
+) -> History:
     """Machines m1, m2, ... of the pool ``main``, all in service."""
-    history = History(WithinBudgets(Picture(), Disturbances()))
+    history = History(judge(Picture(), Disturbances()))
     history.pool(
         disruption={
             "consolidationPolicy": "WhenEmpty",
@@ -127,6 +135,44 @@ def test_a_halted_pool_is_left_alone() -> None:
     history.command("m1")
     (found,) = history.judge()
     assert found.startswith("NodePool/main may have 0 machines disrupted and has 1")
+
+
+def with_rate(rate: int) -> History:
+    """Five machines of a pool that may lose so many in an hour."""
+    history = with_budget(5, {"nodes": "100%"}, judge=WithinRate)
+    history.annotate_pool(disruptions_per_hour=str(rate))
+    history.wait(100)
+    return history
+
+
+def test_what_commands_hold_and_what_they_took_in_the_last_hour_counts_for_the_rate() -> None:
+    # DIS-26
+    history = with_rate(2)
+    history.command("m1")
+    history.delete_machine("m1", by="scheduler")
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+    history.command("m3", id_="c3")
+    assert history.judge() == ["NodePool/main may lose 2 machines in an hour and loses 3"]
+
+
+def test_after_an_hour_the_rate_begins_anew() -> None:
+    history = with_rate(1)
+    history.command("m1")
+    history.delete_machine("m1", by="scheduler")
+    history.wait(HOUR_SECONDS + 1)
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+
+
+def test_a_redis_that_forgot_its_data_may_count_an_hour_twice() -> None:
+    history = with_rate(1)
+    history.fault("redis-flush")
+    history.command("m1")
+    history.command("m2", id_="c2")
+    assert history.judge() == []
+    history.command("m3", id_="c3")
+    assert len(history.judge()) == 1
 
 
 def test_budgets_for_other_reasons_do_not_hold() -> None:
