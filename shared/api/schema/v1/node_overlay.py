@@ -45,6 +45,14 @@ def _check_min_values(raw: Json) -> Iterable[tuple[Path, str]]:
             yield ("requirements", index, "minValues"), "has no meaning in an overlay; remove it"
 
 
+def _check_not_in(raw: Json) -> Iterable[tuple[Path, str]]:
+    listed = raw.get("requirements")
+    for index, entry in enumerate(listed if isinstance(listed, list) else []):
+        if isinstance(entry, dict) and entry.get("operator") == "NotIn" and not entry.get("values"):
+            text = "NotIn needs a value; write one, or Exists for every value"
+            yield ("requirements", index, "values"), text
+
+
 class NodeOverlaySpec(ApiModel):
     """Which instance types the overlay changes, and how."""
 
@@ -63,6 +71,11 @@ class NodeOverlaySpec(ApiModel):
             "minValues has no meaning in an overlay",
             "self.requirements.all(r, !has(r.minValues))",
             _check_min_values,
+        ),
+        Rule(
+            "requirements with operator NotIn must have a value",
+            "self.requirements.all(r, r.operator != 'NotIn' || (has(r.values) && size(r.values) > 0))",
+            _check_not_in,
         ),
     )
 

@@ -88,6 +88,10 @@ def test_an_adjustment_is_an_amount_or_a_share(text: str, kind: str, amount: int
         ({"weight": 10_001}, "spec.weight"),
         ({"requirements": None}, "spec.requirements"),
         (
+            {"requirements": [{"key": "x", "operator": "NotIn", "values": []}]},
+            "spec.requirements[0].values",
+        ),
+        (
             {"requirements": [{"key": "x", "operator": "Exists", "minValues": 2}]},
             "spec.requirements[0].minValues",
         ),
