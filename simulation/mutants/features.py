@@ -37,28 +37,4 @@ FEATURES = (
         "machines are bought in zones that a pod's volumes are not in",
         "features",
     ),
-    Mutant(
-        "halted-pool-disrupted",
-        "shared/disruption/budgets.py",
-        "    if pool.disruption_off:",
-        "    if pool.disruption_off and spent < 0:",
-        "the scheduler disrupts machines of halted pools",
-        "annotations",
-    ),
-    Mutant(
-        "rate-without-those-in-flight",
-        "shared/disruption/budgets.py",
-        "_ceiling(pool, spent.get(pool.key, 0) + ahead[pool.key])",
-        "_ceiling(pool, spent.get(pool.key, 0))",
-        "the rate of an hour does not count what running commands will take",
-        "annotations",
-    ),
-    Mutant(
-        "hours-ignored",
-        "shared/domain/pools/hours.py",
-        "    texts = {pool.key: _closed(pool, now) for pool in snapshot.pools}",
-        '    texts = {pool.key: "" for pool in snapshot.pools}',
-        "a closed pool buys machines",
-        "annotations",
-    ),
 )
