@@ -13,7 +13,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from shared.api.core.pods import parse_daemon_set
-from shared.concurrency.clock import LARGEST_SKEW_SECONDS
 from shared.domain import labels
 from shared.domain.machines.commands import holder
 from shared.domain.machines.machine import INITIALIZED, Machine
@@ -225,9 +224,10 @@ class WantedByPools:
     def _unwanted(
         self, machine: Machine, pools: list[NodePool], seconds: float, world: World
     ) -> list[str]:
-        now = world.clock.now()
-        ahead = min(skew_of("scheduler", world), LARGEST_SKEW_SECONDS) + SKEW_SECONDS
-        times = [now - seconds + step for step in range(int(seconds + ahead) + 1)]
+        # By the scheduler's clock, however wrong: only deletions wait for a right one.
+        clocks = (world.clock.now(), world.clock.now() + skew_of("scheduler", world))
+        steps = range(int(seconds + SKEW_SECONDS) + 1)
+        times = [now - seconds + step for now in clocks for step in steps]
         if not any(is_open(pool, now=time) for pool in pools for time in times):
             return [f"{machine.key} was made although its pool is closed"]
         wanted = max((inf if one.replicas is None else one.replicas) for one in pools)

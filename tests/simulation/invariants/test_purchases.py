@@ -254,3 +254,13 @@ def test_a_closed_pool_gets_no_machine(opens: str, sound: bool) -> None:
     history.wait(6)
     buy(history, "m1", 1)
     assert (history.judge() == []) is sound
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 3600.0])
+def test_a_pool_without_hours_is_open_however_wrong_the_clock_is(skew: float) -> None:
+    # features 113
+    history = choosy()
+    owner = SimpleNamespace(skew_seconds=skew)
+    history.processes = {"scheduler-0": SimpleNamespace(owner=owner)}
+    buy(history, "m1", 1)
+    assert history.judge() == []
