@@ -342,7 +342,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
                 "annotations",
                 "as mixed, with pools that keep room, close, wait for approval and are halted",
                 CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
-                share=1 / 3,
+                share=1 / 6,
                 users=ANNOTATING,
                 actions_per_minute=16.0,
             ),
