@@ -20,11 +20,14 @@ MOST_STATIC_POOLS, MOST_STATIC_NODES = 2, 4
 MOST_OF_A_KIND, MOST_WITH_DATA = 3, 4
 RESERVATION_TAGS = {"example.com/reserved-for": "simulated"}
 CLASS = f"main-{V1}"
-EVERY_THREE_MINUTES = '{schedule: "*/3 * * * *", duration: 2m}'
+FOUR_OF_TEN_MINUTES = tuple(
+    f'{{schedule: "{begin}-59/10 * * * *", duration: 4m}}' for begin in (0, 5)
+)
+"""A pool is closed for longer than a decision may be old."""
 ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
     labels.MINIMUM_ANNOTATION: ("{nodes: 2}", "{cpu: 8}", "{nodes: 1, memory: 16Gi}"),
     labels.HEADROOM_ANNOTATION: ("20%", "{cpu: 2}"),
-    labels.HOURS_ANNOTATION: (EVERY_THREE_MINUTES,),
+    labels.HOURS_ANNOTATION: FOUR_OF_TEN_MINUTES,
     labels.OUTSIDE_HOURS_ANNOTATION: ("drain", "keep"),
     labels.DISRUPTION_ANNOTATION: ("off",),
     labels.DISRUPTIONS_PER_HOUR_ANNOTATION: ("1", "2", "20"),
@@ -153,7 +156,7 @@ def _keep_few(planner: Planner, kind: str) -> None:
     """Delete the oldest of a kind when there are many."""
     known = planner.features.setdefault(kind, [])
     if len(known) >= MOST_OF_A_KIND:
-        planner.add(What.DELETE, kind, known.pop(0))
+        planner.add(What.DELETE, kind, known.pop(0), until_done=True)
 
 
 def _reserve(planner: Planner) -> None:
