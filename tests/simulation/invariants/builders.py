@@ -76,7 +76,7 @@ class History:
             self.store.create(CRDS.plural, definition, group=CRDS.group)
         settings = EmulatorSettings(seed=False, cluster_name=CLUSTER)
         self.emulator = Emulator(settings, self.clock, lambda _: None)
-        self.settings = SimpleNamespace(seed=1)
+        self.settings = SimpleNamespace(seed=1, minutes=5.0)
         self.invariants = invariants
         self.found: list[str] = []
         self.processes: dict[str, Any] = {}

@@ -76,3 +76,13 @@ def test_one_entry_for_each_object_of_the_cluster_is_sound() -> None:
     service = ours(kept=dict.fromkeys(range(MOST_ENTRIES + 1)))
     world.processes = {"launcher-0": SimpleNamespace(services=[service])}
     assert CollectionsAreBounded(Picture()).check(world) == []
+
+
+def test_a_run_four_times_as_long_may_remember_four_times_as_much() -> None:
+    world: Any = History()
+    world.settings.minutes = 20.0
+    service = ours(kept=dict.fromkeys(range(4 * MOST_ENTRIES)))
+    world.processes = {"launcher-0": SimpleNamespace(services=[service])}
+    assert CollectionsAreBounded(Picture()).check(world) == []
+    service.kept[-1] = None
+    assert len(CollectionsAreBounded(Picture()).check(world)) == 1
