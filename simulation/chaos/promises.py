@@ -34,6 +34,7 @@ INSIDE = frozenset(
         "tasks of a process are bounded",
         "collections of a process are bounded",
         "every notice is settled",
+        "reserved machines are in a reservation",
     }
 )
 """Promises for the end that cannot be read from outside a process, or of the emulator in this process alone."""
