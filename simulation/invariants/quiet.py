@@ -304,13 +304,16 @@ class StaticPoolsAreFull:
     def check(self, world: World) -> list[str]:
         """Static pools with more machines than they say, or with fewer although nothing keeps them from it."""
         self.picture.refresh(world)
-        counted = Counter(m.pool_key for m in self.picture.machines() if not m.terminating)
+        machines = self.picture.machines()
+        counted = Counter(one.pool_key for one in machines if not one.terminating)
+        # They count for the limit until they are gone (SCH-101), which pods may hold up.
+        leaving = Counter(one.pool_key for one in machines if one.terminating)
         found = []
         for pool in self.picture.pools():
             if pool.replicas is None or pool.terminating:
                 continue
-            most = int(pool.limits.get(NODES, pool.replicas))
-            least = min(pool.replicas, most) if has_usable_class(pool, self.picture) else 0
+            room = pool.limits.get(NODES, pool.replicas + leaving[pool.key]) - leaving[pool.key]
+            least = min(pool.replicas, max(0, room)) if has_usable_class(pool, self.picture) else 0
             if not least <= counted[pool.key] <= pool.replicas:
                 found.append(f"{pool.key} has {counted[pool.key]} of {pool.replicas} machines")
         return found

@@ -199,8 +199,8 @@ class Disruption:
             return
         snapshot = await self.cluster.snapshot()
         if snapshot is not None:
-            held, options = self.commands.candidates(), self.provisioning.solver_settings()
-            await self.static_capacity.reconcile(snapshot, held, options)
+            busy, options = self.commands.busy(), self.provisioning.solver_settings()
+            await self.static_capacity.reconcile(snapshot, busy, options)
 
     async def _decide(self, generation: Generation, schedule: Schedule) -> None:
         now = self.clock.monotonic()

@@ -229,6 +229,16 @@ def test_a_static_pool_has_its_replicas(
     assert check(StaticPoolsAreFull, history) == found
 
 
+def test_a_machine_that_still_leaves_takes_the_room_of_a_limit(history: History) -> None:
+    # features 411
+    history.ready_class()
+    history.pool("fixed", replicas=2, limits={"nodes": "1"})
+    history.start("i-2")
+    history.machine("b", "i-2", conditions=HEALTHY, pool="fixed")
+    history.delete_machine("b")
+    assert check(StaticPoolsAreFull, history) == []
+
+
 @pytest.mark.parametrize(("seconds", "sound"), [(59, True), (61, False)])
 def test_a_machine_is_reserved_while_its_instance_is(
     history: History, seconds: int, sound: bool

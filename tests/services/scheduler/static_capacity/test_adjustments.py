@@ -18,6 +18,7 @@ from shared.kube.resources import NODE_CLAIMS
 from shared.solver.pools.static import static_machine
 from shared.solver.solve import SolverSettings
 from tests.services.scheduler.conftest import Scheduler
+from tests.services.scheduler.disruption.test_commands import shown, store
 from tests.support.planning.builders import make_node_class, make_pool
 from tests.support.planning.disruption import (
     NOW,
@@ -45,8 +46,8 @@ def cluster(pool: NodePool, *names: str, pods: Any = ()) -> Snapshot:
     return make_cluster([make_running(name, pool=pool) for name in names], *pods, pools=(pool,))
 
 
-def needs(snapshot: Snapshot, held: frozenset[str] = frozenset()) -> list[Adjustment]:
-    return adjustments(snapshot, held, now=NOW)
+def needs(snapshot: Snapshot, busy: frozenset[str] = frozenset()) -> list[Adjustment]:
+    return adjustments(snapshot, busy, now=NOW)
 
 
 def test_missing_machines_are_asked_for() -> None:
@@ -71,7 +72,7 @@ def test_of_too_many_the_idle_and_the_broken_go_first() -> None:
 def test_one_that_a_command_replaces_is_not_one_too_many() -> None:
     """DRF-07: for a while there are the old and the new."""
     found = cluster(static(1), "old", "new")
-    assert needs(found, frozenset({found.machines[0].key})) == []
+    assert needs(found, frozenset({found.machines[0].uid})) == []
 
 
 def test_names_follow_from_what_there_is() -> None:
@@ -141,3 +142,24 @@ async def test_replicas_become_claims(scheduler: Scheduler, kube: Kube) -> None:
     await scheduler.disruption.step()
     await scheduler.disruption.step()
     assert len((await kube.list(NODE_CLAIMS)).items) == 2
+
+
+async def test_a_machine_that_was_replaced_a_moment_ago_is_not_one_too_many(
+    scheduler: Scheduler, kube: Kube
+) -> None:
+    """features 413: the mirror showed old and new, and the new one went as the one that was idle."""
+    pool = static(1)
+    scheduler.disruption.settings = scheduler.disruption.settings.model_copy(
+        update={"feature_gates": GATE}
+    )
+    old, new = (make_running(name, pool=pool) for name in ("old", "new"))
+    for one in (old, new):
+        await store(kube, one)
+    await scheduler.show(nodepools=[pool], nodeclasses=[make_node_class(generation_api=V1)])
+    known = await shown(scheduler, kube)
+    await scheduler.disruption.actions.delete(known[old.machine.name])
+    await scheduler.disruption.step()
+    left = [raw["metadata"] for raw in (await kube.list(NODE_CLAIMS)).items]
+    assert [meta["name"] for meta in left if not meta.get("deletionTimestamp")] == [
+        new.machine.name
+    ]
