@@ -8,8 +8,8 @@ FEATURES = (
     Mutant(
         "static-pool-counts-ready-machines",
         "services/scheduler/static_capacity/adjustments.py",
-        "        alive = [m for m in mine if not m.terminating and m.uid not in busy]",
-        "        alive = [m for m in mine if m.has(INITIALIZED) and m.uid not in busy]",
+        "        alive = [m for m in mine if not m.terminating and m.uid not in busy_uids]",
+        "        alive = [m for m in mine if m.has(INITIALIZED) and m.uid not in busy_uids]",
         "a static pool buys again while its machines start",
         "features",
     ),

@@ -131,8 +131,8 @@ class _Player:
         """Static pools get the machines that they lack, and lose those that are too many."""
         if not self.rules.gates.static_capacity:
             return
-        held = {c.machine.key for one in self.running for c in one.command.candidates}
-        for one in adjustments(self.cluster.snapshot, held, now=self.now):
+        busy = {c.machine.uid for one in self.running for c in one.command.candidates}
+        for one in adjustments(self.cluster.snapshot, busy_uids=busy, now=self.now):
             if one.missing:
                 made = self.cluster.fill(one.pool, one.missing, self.now)
                 self.joining += ((self.now + self.timing.join, machine) for machine in made)

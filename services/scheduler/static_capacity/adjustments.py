@@ -32,8 +32,8 @@ class Adjustment(msgspec.Struct, frozen=True):
     surplus: tuple[Machine, ...] = ()
 
 
-def adjustments(snapshot: Snapshot, busy: Set[str], *, now: float) -> list[Adjustment]:
-    """Of every static pool that is not as it should be. ``busy``: UIDs of machines that commands replace, or whose
+def adjustments(snapshot: Snapshot, *, busy_uids: Set[str], now: float) -> list[Adjustment]:
+    """Of every static pool that is not as it should be. ``busy_uids``: of machines that commands replace, or whose
     deletion was ordered and the snapshot does not show yet: counted as staying, they would cost their replacements."""
     nodes = {node.name: node for node in snapshot.nodes}
     pods = pods_by_node(snapshot.pods)
@@ -42,7 +42,7 @@ def adjustments(snapshot: Snapshot, busy: Set[str], *, now: float) -> list[Adjus
         if pool.replicas is None or pool.terminating or pool.closed:
             continue
         mine = [m for m in snapshot.machines if m.pool_key == pool.key]
-        alive = [m for m in mine if not m.terminating and m.uid not in busy]
+        alive = [m for m in mine if not m.terminating and m.uid not in busy_uids]
         lacking = min(pool.replicas - len(alive), _room(pool, mine), MOST_AT_ONCE)
         if lacking > 0:
             found.append(Adjustment(pool, missing=lacking))

@@ -37,10 +37,10 @@ class StaticCapacity:
     """Pool -> why it waits, as the log said: passes come every second, and a class may be on its way out for hours."""
 
     async def reconcile(self, snapshot: Snapshot, busy: Set[str], settings: SolverSettings) -> None:
-        """Check all static pools once. One that cannot be filled does not stop the others. ``busy``: as for
+        """Check all static pools once. One that cannot be filled does not stop the others. ``busy``: UIDs, as for
         ``adjustments``."""
         before, self._waiting = self._waiting, {}
-        for adjustment in adjustments(snapshot, busy, now=self.clock.now()):
+        for adjustment in adjustments(snapshot, busy_uids=busy, now=self.clock.now()):
             try:
                 why = await self._adjust(adjustment, snapshot, settings)
             except DovetailError as error:

@@ -56,7 +56,9 @@ def shortfall(
 
 
 def _of_static(pool: NodePool, snapshot: Snapshot, settings: SolverSettings, now: float) -> str:
-    found = (one for one in adjustments(snapshot, frozenset(), now=now) if one.pool is pool)
+    found = (
+        one for one in adjustments(snapshot, busy_uids=frozenset(), now=now) if one.pool is pool
+    )
     missing = sum(one.missing for one in found)
     planned = static_machine(snapshot, pool, settings) if missing else None
     if not isinstance(planned, str):

@@ -148,7 +148,7 @@ async def test_a_password_that_redis_refuses_is_named_by_its_variable_and_never_
     ("url", "said"),
     [
         ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
-        ("redis://:sesame@redis:6379/0", "redis://@redis:6379/0"),
+        ("redis://:sesame@redis:6379/0", "redis://redis:6379/0"),
         ("rediss://a:se:s@me@redis:1/2?ssl_ca_certs=/x&password=sesame", "rediss://a@redis:1/2"),
         ("unix://a:sesame@/run/redis.sock?db=1", "unix://a@/run/redis.sock"),
     ],

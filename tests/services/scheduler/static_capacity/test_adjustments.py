@@ -47,7 +47,7 @@ def cluster(pool: NodePool, *names: str, pods: Any = ()) -> Snapshot:
 
 
 def needs(snapshot: Snapshot, busy: frozenset[str] = frozenset()) -> list[Adjustment]:
-    return adjustments(snapshot, busy, now=NOW)
+    return adjustments(snapshot, busy_uids=busy, now=NOW)
 
 
 def test_missing_machines_are_asked_for() -> None:
