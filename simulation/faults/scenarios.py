@@ -127,6 +127,8 @@ AWS = {
 }
 SPOT = {"spot-interruption": 1.0, "rebalance": 0.5, "health-event": 0.3, "sqs-broken-message": 0.3}
 CLOCK = {"clock-skew": 1.0, "clock-jump": 0.5}
+USUAL = CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK
+"""What happens in any cluster; a run has a share of it."""
 ROLLBACK = {"etcd-rollback": 0.5}
 STALE = {"watcher-cut-off": 2.0, "watcher-late": 3.0}
 MOVING = {
@@ -312,27 +314,27 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "mixed",
                 "a different third of all kinds in each run, without restored backups",
-                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                USUAL,
                 share=1 / 3,
             ),
             Scenario(
                 "two-replicas",
                 "as mixed, with two replicas of each service",
-                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                USUAL,
                 share=1 / 3,
                 replicas=2,
             ),
             Scenario(
                 "lowest-cost",
                 "as mixed, with LowestCost and Global consolidation",
-                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                USUAL,
                 share=1 / 3,
                 variables=CHEAPEST,
             ),
             Scenario(
                 "features",
                 "as mixed, with static pools, gangs, overlays, kept room and reservations",
-                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                USUAL,
                 share=1 / 3,
                 users=FEATURES,
                 actions_per_minute=16.0,
@@ -341,7 +343,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
             Scenario(
                 "annotations",
                 "as mixed, with pools that keep room, close, wait for approval and are halted",
-                CRASHES | NETWORK | REDIS | API | NODES | AWS | SPOT | CLOCK,
+                USUAL,
                 share=1 / 6,
                 users=ANNOTATING,
                 actions_per_minute=16.0,

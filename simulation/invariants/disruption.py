@@ -72,10 +72,7 @@ class WithinBudgets:
             return []
         self._note_machines(event.at)
         before, after = (record_of(change.resource, one) for one in (change.before, change.after))
-        if not isinstance(after, Machine) or (command := holder(after)) is None:
-            return []
-        known = holder(before) if isinstance(before, Machine) else None
-        if known is not None and known.id == command.id:
+        if not isinstance(after, Machine) or (command := _new_command(before, after)) is None:
             return []
         return self._exceeded(after, command, event.at, world)
 
@@ -155,10 +152,7 @@ class WithinRate:
             rates.append((event.at, inf if rate is None else rate))
         if isinstance(before, Machine) and change.begins_deletion and holder(before) is not None:
             self._gone.setdefault(before.pool_key, []).append(event.at)
-        if not isinstance(after, Machine) or (command := holder(after)) is None:
-            return []
-        known = holder(before) if isinstance(before, Machine) else None
-        if known is not None and known.id == command.id:
+        if not isinstance(after, Machine) or _new_command(before, after) is None:
             return []
         return self._exceeded(after.pool_key, event.at)
 
@@ -282,6 +276,13 @@ def _looked_at(raw: Json) -> tuple[str, object]:
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     annotations, leaves = meta.get("annotations"), meta.get("deletionTimestamp")
     return meta["uid"], (spec.get("nodeName"), status.get("phase"), annotations, leaves)
+
+
+def _new_command(before: object, after: Machine) -> CommandRecord | None:
+    """The command that holds the machine since this write; None where none does, or it did before."""
+    command, known = holder(after), holder(before) if isinstance(before, Machine) else None
+    is_known = command is not None and known is not None and known.id == command.id
+    return None if is_known else command
 
 
 def decision_seconds(disturbances: Disturbances, at: float) -> float:
